@@ -1,0 +1,241 @@
+"""Every message two processes exchange, declared once. Unions per channel stand in topology.py.
+
+Needs are repeated until they are met; answers may come twice; nobody relies on a single message arriving.
+"""
+
+import msgspec
+
+from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import (
+    BlobRef,
+    BlockId,
+    Hash,
+    L1Block,
+    L1BlockRef,
+    L2BlockContent,
+    L2BlockRef,
+)
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all messages: the tag is the class name."""
+
+
+class Health(Message, tag="Health"):
+    """What is wrong with the publishing process now; empty when all is well."""
+
+    problems: tuple[str, ...]
+
+
+# --- status.l1 ---------------------------------------------------------------------------------------------------
+
+
+class L1Heads(Message, tag="L1Heads"):
+    """The L1 chain as l1 sees it; a label not known yet is None."""
+
+    head: L1BlockRef | None
+    safe: L1BlockRef | None
+    finalized: L1BlockRef | None
+
+
+# --- l1.blocks (derivation asks) and l1.origins (engine asks) ------------------------------------------------------
+
+
+class WantL1Blocks(Message, tag="WantL1Blocks"):
+    """The canonical L1 blocks `first` to `first + count - 1`; l1 sends each when it has it. A later ask with a
+    higher `first` says that all before it have arrived."""
+
+    first: int
+    count: int
+
+
+class L1BlockFound(Message, tag="L1BlockFound"):
+    """A verified canonical L1 block."""
+
+    block: L1Block
+
+
+class L1BlockMissing(Message, tag="L1BlockMissing"):
+    """There is no such block yet (`head` is the newest visible number), or it cannot be fetched now."""
+
+    number: int
+    head: int
+    problem: str | None
+
+
+# --- blobs.contents (derivation asks) ------------------------------------------------------------------------------
+
+
+class WantBlobs(Message, tag="WantBlobs"):
+    """The blobs of some inbox transactions of one L1 block, in the order given; `urgent` when derivation waits."""
+
+    block: L1BlockRef
+    blobs: tuple[BlobRef, ...]
+    urgent: bool
+
+
+class BlobContent(msgspec.Struct, frozen=True, array_like=True):
+    """An authentic blob, decoded: its data, or the rule of derivation-rules 4.4 that refuses it."""
+
+    hash: Hash
+    data: bytes | None
+    refused: str | None
+
+
+class BlobsFound(Message, tag="BlobsFound"):
+    """The contents in the order asked for."""
+
+    block_hash: Hash
+    contents: tuple[BlobContent, ...]
+
+
+class BlobsMissing(Message, tag="BlobsMissing"):
+    """They cannot be had now; the need goes on being repeated. `not_found` when every endpoint said so."""
+
+    block_hash: Hash
+    not_found: bool
+    problem: str
+
+
+# --- engine.blocks (derivation asks) -------------------------------------------------------------------------------
+
+
+class WantStart(Message, tag="WantStart"):
+    """Derivation is empty and asks where to begin; a `reason` asks the engine to look for a new start first.
+    `reset` is the number of the start that is no longer wanted (0: none was had)."""
+
+    reset: int
+    reason: str | None
+
+
+class PipelineStart(Message, tag="PipelineStart"):
+    """Where to begin: `base` and its config by derivation-rules RS1, and the safe head with the system config that
+    stands in its own block (attributes-rules 3.4). `reset` counts starts and is higher for each new one."""
+
+    reset: int
+    safe_head: L2BlockRef
+    safe_config: SystemConfig
+    base: BlockId
+    base_config: SystemConfig
+
+
+class Derived(Message, tag="Derived"):
+    """Attributes for the block after `parent`. `sequence` counts within a reset; repeated until `Applied`."""
+
+    reset: int
+    sequence: int
+    parent: L2BlockRef
+    attributes: PayloadAttributes
+    derived_from: L1BlockRef
+    concluding: bool
+
+
+class Applied(Message, tag="Applied"):
+    """What the engine made of `Derived` number `sequence`.
+
+    accepted: `safe_head` is the new (pending) safe head. replaced: the payload was invalid and `safe_head` is its
+    deposits-only version; derivation flushes its channel (attributes-rules 4.5). refused: the attributes were
+    dropped and `safe_head` is the unchanged parent, or the safe head gone back to."""
+
+    reset: int
+    sequence: int
+    outcome: str
+    safe_head: L2BlockRef
+    safe_config: SystemConfig
+
+
+class WantL2Blocks(Message, tag="WantL2Blocks"):
+    """The local canonical L2 blocks `first` to `last`, for overlap rules."""
+
+    reset: int
+    first: int
+    last: int
+
+
+class L2BlocksFound(Message, tag="L2BlocksFound"):
+    """Blocks `first` to `last` in order; empty with a `problem` when they cannot be had (undecided)."""
+
+    reset: int
+    first: int
+    last: int
+    blocks: tuple[L2BlockContent, ...]
+    problem: str | None
+
+
+# --- status.derivation ---------------------------------------------------------------------------------------------
+
+
+class DerivationStatus(Message, tag="DerivationStatus"):
+    """How far the pipeline has read: `current_l1` is the origin it is at, `idle` that all of it is used up and the
+    engine has every block of it."""
+
+    reset: int
+    current_l1: L1BlockRef | None
+    idle: bool
+    blocks_derived: int
+
+
+# --- status.engine -------------------------------------------------------------------------------------------------
+
+
+class EngineStatus(Message, tag="EngineStatus"):
+    """The L2 heads; None while a start is being looked for. `reset` is the number of the start in force."""
+
+    reset: int
+    unsafe: L2BlockRef | None
+    safe: L2BlockRef | None
+    local_safe: L2BlockRef | None
+    pending_safe: L2BlockRef | None
+    finalized: L2BlockRef | None
+    sequencer_enabled: bool
+    sequencer_active: bool
+
+
+# --- engine.control (rpc asks) -------------------------------------------------------------------------------------
+
+
+class StartSequencer(Message, tag="StartSequencer"):
+    """admin_startSequencer; `id` is unique to the asking incarnation, a repeated id gets the first answer again."""
+
+    id: int
+    head: Hash
+
+
+class StopSequencer(Message, tag="StopSequencer"):
+    """admin_stopSequencer."""
+
+    id: int
+
+
+class ResetPipeline(Message, tag="ResetPipeline"):
+    """admin_resetDerivationPipeline."""
+
+    id: int
+
+
+class WantOutput(Message, tag="WantOutput"):
+    """optimism_outputAtBlock."""
+
+    id: int
+    number: int
+
+
+class ControlDone(Message, tag="ControlDone"):
+    """The answer to the first three: an `error` text, or the `head` where the call gives one."""
+
+    id: int
+    error: str | None
+    head: Hash | None
+
+
+class OutputFound(Message, tag="OutputFound"):
+    """The parts of an output root with the heads of the same moment, or an `error` text."""
+
+    id: int
+    error: str | None
+    block: L2BlockRef | None
+    output_root: Hash
+    state_root: Hash
+    withdrawal_storage_root: Hash
+    status: EngineStatus | None

@@ -1,0 +1,78 @@
+"""The chain's constants (`rollup.json`) and the system config that L1 events change."""
+
+import msgspec
+
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, BlockId, Hash
+
+
+class SystemConfig(msgspec.Struct, frozen=True, array_like=True):
+    """Values in force for a block (attributes-rules 3.1). `scalar` is the raw word; `eip1559_params` is
+    denominator and elasticity, four bytes each, both zero for the chain's constants."""
+
+    batcher: Address
+    overhead: Hash
+    scalar: Hash
+    gas_limit: int
+    eip1559_params: bytes = bytes(8)
+    operator_fee_params: Hash = ZERO_HASH
+    min_base_fee: int = 0
+    da_footprint_gas_scalar: int = 0
+
+
+class Genesis(msgspec.Struct, frozen=True, array_like=True):
+    """Where the rollup starts on both chains; `l2_time` in seconds."""
+
+    l1: BlockId
+    l2: BlockId
+    l2_time: int
+    system_config: SystemConfig
+
+
+class ChainOpConfig(msgspec.Struct, frozen=True, array_like=True):
+    """The chain's EIP-1559 constants."""
+
+    eip1559_elasticity: int
+    eip1559_denominator: int
+    eip1559_denominator_canyon: int | None
+
+
+class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
+    """Alternative data availability; windows in L1 blocks."""
+
+    challenge_contract: Address | None
+    commitment_type: str
+    challenge_window: int
+    resolve_window: int
+
+
+class RollupConfig(msgspec.Struct, frozen=True, array_like=True):
+    """A chain's parameters (node-behaviour 2.8). Times in seconds, windows and timeouts in L1 blocks; a fork
+    that is absent from `fork_times` never activates."""
+
+    genesis: Genesis
+    block_time: int
+    max_sequencer_drift: int
+    seq_window_size: int
+    channel_timeout: int
+    l1_chain_id: int
+    l2_chain_id: int
+    fork_times: dict[str, int]
+    batch_inbox: Address
+    deposit_contract: Address
+    l1_system_config: Address
+    protocol_versions: Address = ZERO_ADDRESS
+    chain_op_config: ChainOpConfig | None = None
+    alt_da: AltDaConfig | None = None
+    pectra_blob_schedule_time: int | None = None
+    keep_karst_upgrade_gas: bool = False
+
+    def schedule(self) -> ForkSchedule:
+        """The fork table laid over this chain's times."""
+        return ForkSchedule(self.fork_times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
+
+    def block_number_at(self, timestamp: int) -> int:
+        """The L2 block number of a timestamp, rounded down; raises ValueError before genesis."""
+        if timestamp < self.genesis.l2_time:
+            raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
+        return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time

@@ -1,0 +1,45 @@
+"""Payload attributes and execution payloads: what derivation, sequencer and engine exchange."""
+
+import msgspec
+
+from rollup_node.stages.protocol.types import Address, Hash
+
+
+class PayloadAttributes(msgspec.Struct, frozen=True, array_like=True):
+    """What the engine builds a block from (attributes-rules 4.3). `withdrawals` says whether the (always empty)
+    list is present; the optional values are absent before their forks."""
+
+    timestamp: int
+    prev_randao: Hash
+    fee_recipient: Address
+    withdrawals: bool
+    parent_beacon_root: Hash | None
+    transactions: tuple[bytes, ...]
+    no_tx_pool: bool
+    gas_limit: int
+    eip1559_params: bytes | None
+    min_base_fee: int | None
+
+
+class ExecutionPayload(msgspec.Struct, frozen=True, array_like=True):
+    """A sealed L2 block in the engine API's terms; `parent_beacon_root` travels beside it from Ecotone on."""
+
+    parent_hash: Hash
+    fee_recipient: Address
+    state_root: Hash
+    receipts_root: Hash
+    logs_bloom: bytes
+    prev_randao: Hash
+    block_number: int
+    gas_limit: int
+    gas_used: int
+    timestamp: int
+    extra_data: bytes
+    base_fee: int
+    block_hash: Hash
+    transactions: tuple[bytes, ...]
+    withdrawals: bool
+    blob_gas_used: int | None
+    excess_blob_gas: int | None
+    withdrawals_root: Hash | None
+    parent_beacon_root: Hash | None
