@@ -39,9 +39,7 @@ class ForkSchedule:
         self._forks = [(fork, times.get(fork.name)) for fork in FORKS]
         set_forks = [(fork, time) for fork, time in self._forks if time is not None]
         self._l1 = _Clock(L1Rules(channel_timeout=channel_timeout), set_forks, lambda fork: fork.l1)
-        self._epoch = _Clock(
-            EpochRules(max_sequencer_drift=max_sequencer_drift), set_forks, lambda fork: fork.epoch
-        )
+        self._epoch = _Clock(EpochRules(max_sequencer_drift=max_sequencer_drift), set_forks, lambda fork: fork.epoch)
         self._l2 = _Clock(L2Rules(), set_forks, lambda fork: fork.l2)
         self._set_forks = set_forks
 

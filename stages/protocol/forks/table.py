@@ -86,9 +86,7 @@ FORKS: tuple[Fork, ...] = (
         "jovian",
         l2={"min_base_fee": True},
         l1_info=L1InfoFormat.JOVIAN,
-        activation=_activation(
-            "jovian", bundle="jovian", sequencer_leaves_empty=True, user_transactions_refused=True
-        ),
+        activation=_activation("jovian", bundle="jovian", sequencer_leaves_empty=True, user_transactions_refused=True),
     ),
     Fork(
         "karst",
