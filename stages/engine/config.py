@@ -1,0 +1,28 @@
+"""What the engine process is told at start."""
+
+import msgspec
+
+from rollup_node.stages.protocol.config import RollupConfig
+
+
+class EngineConfig(msgspec.Struct, frozen=True):
+    """The execution engine's endpoint, the chain, and how to sequence.
+
+    `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
+    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none."""
+
+    url: str
+    jwt_secret: bytes
+    timeout: float
+    engine_kind: str
+    rollup: RollupConfig
+    sequencer_enabled: bool = False
+    sequencer_stopped: bool = False
+    sequencer_l1_confs: int = 4
+    sequencer_max_safe_lag: int = 0
+    sequencer_recover: bool = False
+    sealing_duration: float = 0.05
+    finality_lookback: int | None = None
+    finality_delay: int | None = None
+    withdrawal_root_from_state: bool = False
+    skip_sync_start_check: bool = False
