@@ -1,0 +1,160 @@
+"""Merkle Patricia tries, as far as a node needs them: the root of a list keyed by its indexes, and proofs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.types import Address, Hash
+
+EMPTY_ROOT: Hash = bytes.fromhex("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421")
+EMPTY_CODE_HASH: Hash = bytes.fromhex("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470")
+
+_Pairs = list[tuple[str, bytes]]
+
+
+class ProofError(ValueError):
+    """The proof does not lead from the root to an answer."""
+
+
+class Account(NamedTuple):
+    """An account as the state trie holds it; `balance` in wei."""
+
+    nonce: int
+    balance: int
+    storage_root: Hash
+    code_hash: Hash
+
+
+def ordered_root(values: Sequence[bytes]) -> Hash:
+    """Root of the trie that maps rlp(i) to `values[i]`: of transactions, receipts, withdrawals."""
+    if not values:
+        return EMPTY_ROOT
+    count = len(values)
+    order = (*range(1, min(count, 128)), 0, *range(128, count))
+    return keccak256(_node([(encode_int(index).hex(), values[index]) for index in order], 0, count, 0))
+
+
+def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
+    """Encoded node over the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
+    first = pairs[low][0]
+    if high - low == 1:
+        return _leaf(first[depth:], pairs[low][1])
+    last = pairs[high - 1][0]
+    fork = depth
+    while first[fork] == last[fork]:
+        fork += 1
+    if fork > depth:
+        branch = _reference(_branch(pairs, low, high, fork))
+        return wrap_list(encode_bytes(_path(first[depth:fork], leaf=False)) + branch)
+    return _branch(pairs, low, high, depth)
+
+
+def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
+    """No key of an index trie is the beginning of another, so a branch has no value of its own."""
+    children = [rlp.EMPTY_STRING] * 17
+    while low < high:
+        nibble = pairs[low][0][depth]
+        after = low + 1
+        while after < high and pairs[after][0][depth] == nibble:
+            after += 1
+        children[int(nibble, 16)] = _reference(_node(pairs, low, after, depth + 1))
+        low = after
+    return wrap_list(b"".join(children))
+
+
+def _leaf(nibbles: str, value: bytes) -> bytes:
+    return wrap_list(encode_bytes(_path(nibbles, leaf=True)) + encode_bytes(value))
+
+
+def _path(nibbles: str, leaf: bool) -> bytes:
+    flag = 2 if leaf else 0
+    return bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}")
+
+
+def _reference(node: bytes) -> bytes:
+    return node if len(node) < 32 else b"\xa0" + keccak256(node)
+
+
+# --- proofs --------------------------------------------------------------------------------------------------------
+
+
+def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
+    """The value under `key`, or None where the trie proves to have none. `proof` holds the nodes on the way, in any
+    order; ProofError when one is missing or malformed."""
+    if root == EMPTY_ROOT:
+        return None
+    nodes = {keccak256(node): node for node in proof}
+    path = key.hex()
+    node: Any = _fetch(nodes, root)
+    while True:
+        if len(node) == 17:
+            if not path:
+                return bytes(node[16]) or None
+            child, path = node[int(path[0], 16)], path[1:]
+        else:
+            nibbles, is_leaf = _unpack_path(node[0])
+            if is_leaf:
+                return bytes(node[1]) if nibbles == path else None
+            if not path.startswith(nibbles):
+                return None
+            child, path = node[1], path[len(nibbles) :]
+        if child == b"":
+            return None
+        node = _checked(child) if isinstance(child, list) else _fetch(nodes, child)
+
+
+def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
+    """The account proven by an `accountProof` of eth_getProof; None where it is proven absent."""
+    leaf = verify_proof(state_root, keccak256(address), proof)
+    if leaf is None:
+        return None
+    try:
+        nonce, balance, storage_root, code_hash = rlp.decode_list(leaf, 4)
+        return Account(
+            rlp.decode_int(nonce, 64),
+            rlp.decode_int(balance),
+            rlp.decode_sized(storage_root, 32),
+            rlp.decode_sized(code_hash, 32),
+        )
+    except RlpError as error:
+        raise ProofError(f"account in the proof is malformed: {error}") from None
+
+
+def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> int:
+    """The value of a storage slot proven by a `storageProof` entry of eth_getProof; 0 where it is proven absent."""
+    leaf = verify_proof(storage_root, keccak256(slot), proof)
+    if leaf is None:
+        return 0
+    try:
+        return rlp.decode_int(rlp.decode(leaf))
+    except RlpError as error:
+        raise ProofError(f"storage value in the proof is malformed: {error}") from None
+
+
+def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:
+    raw = nodes.get(reference)
+    if raw is None:
+        raise ProofError(f"the proof has no node 0x{reference.hex()[:64]}")
+    try:
+        return _checked(rlp.decode_list(raw))
+    except RlpError as error:
+        raise ProofError(f"a node of the proof is malformed: {error}") from None
+
+
+def _checked(node: list[Any]) -> list[Any]:
+    """A node of one of the two shapes: 16 children and a string, or a path and one child or value."""
+    if len(node) == 17 and type(node[16]) is bytes:
+        return node
+    if len(node) == 2 and type(node[0]) is bytes and node[0]:
+        flag = node[0][0] >> 4
+        if flag in (0, 1) or (flag in (2, 3) and type(node[1]) is bytes):
+            return node
+    raise ProofError("a node of the proof is neither branch, extension nor leaf")
+
+
+def _unpack_path(path: bytes) -> tuple[str, bool]:
+    nibbles = path.hex()
+    flag = int(nibbles[0], 16)
+    return nibbles[1 if flag & 1 else 2 :], flag >= 2

@@ -1,0 +1,184 @@
+"""RLP: fast encoding, and decoding that takes only the one canonical form of each item.
+
+Two ways to read: `decode` gives byte strings and nested lists, `split` gives the raw encodings of a list's items.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+Item: TypeAlias = "bytes | Sequence[Item]"
+MAX_DEPTH = 32
+EMPTY_STRING = b"\x80"
+EMPTY_LIST = b"\xc0"
+
+_STRING_PREFIX = tuple(bytes((0x80 + size,)) for size in range(56))
+_LIST_PREFIX = tuple(bytes((0xC0 + size,)) for size in range(56))
+_SMALL_INT = (EMPTY_STRING, *(bytes((number,)) for number in range(1, 128)))
+
+
+class RlpError(ValueError):
+    """The bytes are not canonical RLP, or not of the expected shape."""
+
+
+# --- encoding ------------------------------------------------------------------------------------------------------
+
+
+def encode_bytes(data: bytes) -> bytes:
+    """A byte string."""
+    size = len(data)
+    if size < 56:
+        return data if size == 1 and data[0] < 0x80 else _STRING_PREFIX[size] + data
+    if size < 256:
+        return b"\xb8" + size.to_bytes(1, "big") + data
+    if size < 65536:
+        return b"\xb9" + size.to_bytes(2, "big") + data
+    width = (size.bit_length() + 7) >> 3
+    return (0xB7 + width).to_bytes(1, "big") + size.to_bytes(width, "big") + data
+
+
+def encode_int(number: int) -> bytes:
+    """A non-negative integer in its shortest form; 0 is the empty string."""
+    if number < 128:
+        return _SMALL_INT[number]
+    width = (number.bit_length() + 7) >> 3
+    return _STRING_PREFIX[width] + number.to_bytes(width, "big")
+
+
+def wrap_list(body: bytes) -> bytes:
+    """A list from the concatenated encodings of its items."""
+    size = len(body)
+    if size < 56:
+        return _LIST_PREFIX[size] + body
+    if size < 256:
+        return b"\xf8" + size.to_bytes(1, "big") + body
+    if size < 65536:
+        return b"\xf9" + size.to_bytes(2, "big") + body
+    width = (size.bit_length() + 7) >> 3
+    return (0xF7 + width).to_bytes(1, "big") + size.to_bytes(width, "big") + body
+
+
+def encode_list(encoded: Iterable[bytes]) -> bytes:
+    """A list from the encodings of its items."""
+    return wrap_list(b"".join(encoded))
+
+
+def encode(item: Item) -> bytes:
+    """A byte string or a nested list of them."""
+    if isinstance(item, bytes):
+        return encode_bytes(item)
+    return wrap_list(b"".join([encode_bytes(part) if type(part) is bytes else encode(part) for part in item]))
+
+
+# --- decoding ------------------------------------------------------------------------------------------------------
+
+
+def decode(data: bytes) -> Any:
+    """The one item that `data` is: bytes or a nested list; RlpError otherwise."""
+    if not data:
+        raise RlpError("no bytes where an item must be")
+    item, end = _decode_at(data, 0, len(data), 0)
+    if end != len(data):
+        raise RlpError(f"{len(data) - end} bytes after the item")
+    return item
+
+
+def decode_list(data: bytes, count: int | None = None) -> list[Any]:
+    """As `decode`, of a list (of `count` items)."""
+    item = decode(data)
+    if not isinstance(item, list):
+        raise RlpError("expected a list, got a string")
+    if count is not None and len(item) != count:
+        raise RlpError(f"expected a list of {count} items, got {len(item)}")
+    return item
+
+
+def decode_int(data: Any, bits: int = 256) -> int:
+    """The integer of a decoded string: no leading zero, at most `bits` bits."""
+    if type(data) is not bytes:
+        raise RlpError("expected an integer, got a list")
+    if data and data[0] == 0:
+        raise RlpError("integer with a leading zero")
+    if len(data) << 3 > bits:
+        raise RlpError(f"integer of more than {bits} bits")
+    return int.from_bytes(data, "big")
+
+
+def decode_sized(data: Any, size: int) -> bytes:
+    """A decoded string of exactly `size` bytes."""
+    if type(data) is not bytes or len(data) != size:
+        raise RlpError(f"expected {size} bytes, got {len(data) if type(data) is bytes else 'a list'}")
+    return data
+
+
+def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
+    """(is it a list, where the content starts, where it ends) of the item at `at`, which must end by `end`."""
+    if at >= end:
+        raise RlpError("no bytes where an item must be")
+    first = data[at]
+    if first < 0x80:
+        return False, at, at + 1
+    is_list = first >= 0xC0
+    size = first - (0xC0 if is_list else 0x80)
+    start = at + 1
+    if size > 55:
+        width = size - 55
+        start += width
+        if start > end:
+            raise RlpError("length cut off")
+        size = int.from_bytes(data[at + 1 : start], "big")
+        if size < 56 or data[at + 1] == 0:
+            raise RlpError("length not in its shortest form")
+    stop = start + size
+    if stop > end:
+        raise RlpError(f"item of {size} bytes cut off")
+    if size == 1 and not is_list and data[start] < 0x80:
+        raise RlpError("single byte not in its shortest form")
+    return is_list, start, stop
+
+
+def split(data: bytes, at: int = 0) -> list[bytes]:
+    """The raw encodings of the items of the list that fills `data` from `at`; each item's own head is checked, what
+    is inside it is not."""
+    is_list, start, stop = header(data, at, len(data))
+    if not is_list:
+        raise RlpError("expected a list, got a string")
+    if stop != len(data):
+        raise RlpError(f"{len(data) - stop} bytes after the item")
+    items: list[bytes] = []
+    while start < stop:
+        first = data[start]
+        if first < 0x80:
+            end = start + 1
+        elif 0x81 < first < 0xB8 or 0xC0 <= first < 0xF8:
+            end = start + 1 + (first & 0x3F)
+            if end > stop:
+                raise RlpError("item cut off")
+        else:
+            _, _, end = header(data, start, stop)
+        items.append(data[start:end])
+        start = end
+    return items
+
+
+def _decode_at(data: bytes, at: int, end: int, depth: int) -> tuple[Any, int]:
+    is_list, start, stop = header(data, at, end)
+    if not is_list:
+        return data[start:stop], stop
+    if depth == MAX_DEPTH:
+        raise RlpError(f"lists nested deeper than {MAX_DEPTH}")
+    items: list[Any] = []
+    while start < stop:
+        first = data[start]
+        if first < 0x80:
+            items.append(data[start : start + 1])
+            start += 1
+        elif first < 0xB8 and first != 0x81:
+            after = start + first - 0x7F
+            if after > stop:
+                raise RlpError("item cut off")
+            items.append(data[start + 1 : after])
+            start = after
+        else:
+            item, start = _decode_at(data, start, stop, depth + 1)
+            items.append(item)
+    return items, stop
