@@ -1,0 +1,179 @@
+"""The L1 attributes transaction: four layouts of its call data, and how a block's own is read back
+(attributes-rules 2)."""
+
+import msgspec
+
+from rollup_node.stages.protocol.addresses import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
+from rollup_node.stages.protocol.deposits import (
+    DepositError,
+    DepositTransaction,
+    decode_deposit,
+    encode_deposit,
+    l1_info_source_hash,
+)
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+from rollup_node.stages.protocol.types import ZERO_HASH, Address, BlockId, Hash
+
+SELECTORS = {
+    L1InfoFormat.BEDROCK: bytes.fromhex("015d8eb9"),
+    L1InfoFormat.ECOTONE: bytes.fromhex("440a5e20"),
+    L1InfoFormat.ISTHMUS: bytes.fromhex("098999be"),
+    L1InfoFormat.JOVIAN: bytes.fromhex("3db6be2b"),
+}
+SIZES = {
+    L1InfoFormat.BEDROCK: 260,
+    L1InfoFormat.ECOTONE: 164,
+    L1InfoFormat.ISTHMUS: 176,
+    L1InfoFormat.JOVIAN: 178,
+}
+DEFAULT_DA_FOOTPRINT_GAS_SCALAR = 400
+
+_GAS = 1_000_000
+_GAS_BEFORE_REGOLITH = 150_000_000
+_PAD_12 = bytes(12)
+_PAD_24 = bytes(24)
+
+
+class L1InfoError(ValueError):
+    """A block does not begin with the L1 attributes its time asks for."""
+
+
+class L1Info(msgspec.Struct, frozen=True):
+    """What L2 is told about its L1 origin. `overhead` and `scalar` are of the Bedrock layout only, the other fee
+    values of the later ones; fees in wei."""
+
+    number: int
+    timestamp: int
+    base_fee: int
+    block_hash: Hash
+    sequence_number: int
+    batcher: Address
+    overhead: Hash = ZERO_HASH
+    scalar: Hash = ZERO_HASH
+    base_fee_scalar: int = 0
+    blob_base_fee_scalar: int = 0
+    blob_base_fee: int = 0
+    operator_fee_scalar: int = 0
+    operator_fee_constant: int = 0
+    da_footprint_gas_scalar: int = 0
+
+    @property
+    def origin(self) -> BlockId:
+        return BlockId(self.number, self.block_hash)
+
+
+def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
+    """The call data in one of the layouts of 2.2."""
+    if layout is L1InfoFormat.BEDROCK:
+        return _encode_words(info)
+    data = b"".join(
+        (
+            SELECTORS[layout],
+            info.base_fee_scalar.to_bytes(4, "big"),
+            info.blob_base_fee_scalar.to_bytes(4, "big"),
+            info.sequence_number.to_bytes(8, "big"),
+            info.timestamp.to_bytes(8, "big"),
+            info.number.to_bytes(8, "big"),
+            info.base_fee.to_bytes(32, "big"),
+            info.blob_base_fee.to_bytes(32, "big"),
+            info.block_hash,
+            _PAD_12,
+            info.batcher,
+        )
+    )
+    if layout >= L1InfoFormat.ISTHMUS:
+        data += info.operator_fee_scalar.to_bytes(4, "big") + info.operator_fee_constant.to_bytes(8, "big")
+    if layout >= L1InfoFormat.JOVIAN:
+        data += info.da_footprint_gas_scalar.to_bytes(2, "big")
+    return data
+
+
+def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
+    """Call data of exactly this layout; L1InfoError for any other."""
+    name = layout.name.lower()
+    if len(data) != SIZES[layout]:
+        raise L1InfoError(f"{name} L1 info must have {SIZES[layout]} bytes, got {len(data)}")
+    if data[:4] != SELECTORS[layout]:
+        raise L1InfoError(f"{name} L1 info must have selector 0x{SELECTORS[layout].hex()}, got 0x{data[:4].hex()}")
+    return _parse_words(data) if layout is L1InfoFormat.BEDROCK else _parse_packed(data, layout)
+
+
+def l1_info_deposit(info: L1Info, layout: L1InfoFormat, regolith: bool) -> bytes:
+    """The first transaction of an L2 block (2.1)."""
+    return encode_deposit(
+        DepositTransaction(
+            source_hash=l1_info_source_hash(info.block_hash, info.sequence_number),
+            sender=L1_ATTRIBUTES_DEPOSITOR,
+            to=L1_BLOCK,
+            mint=0,
+            value=0,
+            gas=_GAS if regolith else _GAS_BEFORE_REGOLITH,
+            is_system=not regolith,
+            data=encode_l1_info(info, layout),
+        )
+    )
+
+
+def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L1Info:
+    """The L1 attributes a block begins with; `layout` follows from the block's time, not from the data."""
+    if not transactions:
+        raise L1InfoError("the block has no transactions, so no L1 info")
+    try:
+        deposit = decode_deposit(transactions[0])
+    except DepositError as error:
+        raise L1InfoError(f"the block's first transaction is no L1 info: {error}") from None
+    return parse_l1_info(deposit.data, layout)
+
+
+def _encode_words(info: L1Info) -> bytes:
+    return b"".join(
+        (
+            SELECTORS[L1InfoFormat.BEDROCK],
+            info.number.to_bytes(32, "big"),
+            info.timestamp.to_bytes(32, "big"),
+            info.base_fee.to_bytes(32, "big"),
+            info.block_hash,
+            info.sequence_number.to_bytes(32, "big"),
+            _PAD_12,
+            info.batcher,
+            info.overhead,
+            info.scalar,
+        )
+    )
+
+
+def _parse_words(data: bytes) -> L1Info:
+    for name, at in (("number", 4), ("time", 36), ("sequence number", 132)):
+        if data[at : at + 24] != _PAD_24:
+            raise L1InfoError(f"bedrock L1 info: {name} has more than 64 bits")
+    if data[164:176] != _PAD_12:
+        raise L1InfoError("bedrock L1 info: batcher address with non-zero upper bytes")
+    return L1Info(
+        number=int.from_bytes(data[28:36], "big"),
+        timestamp=int.from_bytes(data[60:68], "big"),
+        base_fee=int.from_bytes(data[68:100], "big"),
+        block_hash=data[100:132],
+        sequence_number=int.from_bytes(data[156:164], "big"),
+        batcher=data[176:196],
+        overhead=data[196:228],
+        scalar=data[228:260],
+    )
+
+
+def _parse_packed(data: bytes, layout: L1InfoFormat) -> L1Info:
+    if data[132:144] != _PAD_12:
+        raise L1InfoError(f"{layout.name.lower()} L1 info: batcher address with non-zero upper bytes")
+    return L1Info(
+        base_fee_scalar=int.from_bytes(data[4:8], "big"),
+        blob_base_fee_scalar=int.from_bytes(data[8:12], "big"),
+        sequence_number=int.from_bytes(data[12:20], "big"),
+        timestamp=int.from_bytes(data[20:28], "big"),
+        number=int.from_bytes(data[28:36], "big"),
+        base_fee=int.from_bytes(data[36:68], "big"),
+        blob_base_fee=int.from_bytes(data[68:100], "big"),
+        block_hash=data[100:132],
+        batcher=data[144:164],
+        operator_fee_scalar=int.from_bytes(data[164:168], "big"),
+        operator_fee_constant=int.from_bytes(data[168:176], "big"),
+        da_footprint_gas_scalar=int.from_bytes(data[176:178], "big"),
+    )
