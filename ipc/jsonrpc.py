@@ -1,0 +1,276 @@
+"""A JSON-RPC 2.0 client over HTTP: one keep-alive session, bounded in requests, rate, time and bytes.
+
+Error texts name an endpoint by host and port only: paths and user names may be credentials.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import aiohttp
+import orjson
+from yarl import URL
+
+T = TypeVar("T")
+Call = tuple[str, Sequence[Any]]
+
+SHORT_BODY = 1024
+"""An answer of at most so many bytes is decoded even when the caller wants it raw, to find an error in it."""
+
+MAX_BODY = 256 << 20
+_SHOWN = 160
+
+
+class RpcFailure(Exception):
+    """The server answered with an error object."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"error {code}: {message}")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class EndpointError(Exception):
+    """The endpoint is away, slow, or answers with something that is not JSON-RPC. `status` is the HTTP status if
+    there was one, `retry_after` the seconds it asked for."""
+
+    def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(f"{endpoint}: {text}")
+        self.endpoint = endpoint
+        self.status = status
+        self.retry_after = retry_after
+
+
+class TokenBucket:
+    """`rate` tokens a second, at most `burst` saved up; a rate of 0 is no limit."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate = rate
+        self._burst = float(max(burst, 1))
+        self._tokens = self._burst
+        self._at: float | None = None
+
+    def take(self, count: int, now: float) -> float:
+        """Takes `count` tokens, in debt if need be; the seconds to wait until they are there."""
+        if self._rate <= 0:
+            return 0.0
+        if self._at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        self._tokens -= count
+        return max(0.0, -self._tokens / self._rate)
+
+
+def endpoint_name(url: str) -> str:
+    """Host and port of a URL, fit to be shown."""
+    try:
+        parsed = URL(url)
+        return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
+    except ValueError:
+        return "malformed endpoint"
+
+
+class JsonRpcClient:
+    """Calls one endpoint. Must be used from one event loop; `close` ends its connections.
+
+    `headers` is asked for every request (fresh tokens). `timeout` in seconds per HTTP request, twice that for a
+    batch; `rate_limit` in calls a second, a batch counting as many as it holds."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        headers: Callable[[], Mapping[str, str]] | None = None,
+        max_concurrency: int = 10,
+        max_batch: int = 20,
+        rate_limit: float = 0.0,
+        max_body: int = MAX_BODY,
+    ) -> None:
+        self.name = endpoint_name(url)
+        self._url = url
+        self._timeout = timeout
+        self._headers = headers
+        self._max_concurrency = max(1, max_concurrency)
+        self._max_batch = max(1, max_batch)
+        self._max_body = max_body
+        self._bucket = TokenBucket(rate_limit, self._max_batch)
+        self._slots = asyncio.Semaphore(self._max_concurrency)
+        self._session: aiohttp.ClientSession | None = None
+        self._last_id = 0
+
+    async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
+        """The result of one call. Raises RpcFailure and EndpointError."""
+        request_id, body = self._request(method, params)
+        answer = self._decode(await self._post(body, 1, timeout or self._timeout))
+        if not isinstance(answer, dict) or answer.get("id") not in (request_id, None):
+            raise EndpointError(self.name, f"the answer to {method} is not one to this request")
+        return _result(answer, self.name, method)
+
+    async def call_raw(self, method: str, *params: Any, timeout: float | None = None) -> bytes:
+        """The whole body of the answer, not decoded unless it is at most SHORT_BODY long and so may be an error."""
+        _, body = self._request(method, params)
+        answer = await self._post(body, 1, timeout or self._timeout)
+        if len(answer) <= SHORT_BODY:
+            decoded = self._decode(answer)
+            if not isinstance(decoded, dict):
+                raise EndpointError(self.name, f"the answer to {method} is not JSON-RPC")
+            _result(decoded, self.name, method)
+        return answer
+
+    async def batch(self, calls: Sequence[Call]) -> list[Any]:
+        """Results and RpcFailures in the order of the calls, sent in as many requests as `max_batch` asks for.
+        A request that is refused as a whole raises RpcFailure."""
+        parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
+        results = await _all_or_none([self._batch_part(part) for part in parts])
+        return [result for part in results for result in part]
+
+    async def close(self) -> None:
+        """Closes the connections; a later call opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _request(self, method: str, params: Sequence[Any]) -> tuple[int, bytes]:
+        self._last_id += 1
+        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": list(params)}
+        return self._last_id, orjson.dumps(request)
+
+    async def _batch_part(self, calls: Sequence[Call]) -> list[Any]:
+        requests = [self._request(method, params) for method, params in calls]
+        body = b"[" + b",".join(request for _, request in requests) + b"]"
+        answers = self._decode(await self._post(body, len(calls), 2 * self._timeout))
+        if isinstance(answers, dict):
+            _result(answers, self.name, "a batch")
+        if not isinstance(answers, list):
+            raise EndpointError(self.name, "the answer to a batch is not a list")
+        by_id = {answer.get("id"): answer for answer in answers if isinstance(answer, dict)}
+        missing = sum(request_id not in by_id for request_id, _ in requests)
+        if missing:
+            raise EndpointError(self.name, f"{missing} of {len(calls)} calls of a batch were not answered")
+        return [
+            _result_or_failure(by_id[request_id], self.name, method)
+            for (request_id, _), (method, _) in zip(requests, calls, strict=True)
+        ]
+
+    def _decode(self, body: bytes) -> Any:
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError:
+            raise EndpointError(self.name, f"the answer is not JSON: {_shown(body)}") from None
+
+    async def _post(self, body: bytes, tokens: int, timeout: float) -> bytes:
+        async with self._slots:
+            wait = self._bucket.take(tokens, time.monotonic())
+            if wait > 0:
+                await asyncio.sleep(wait)
+            try:
+                async with asyncio.timeout(timeout):
+                    return await self._exchange(body)
+            except TimeoutError:
+                raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
+
+    async def _exchange(self, body: bytes) -> bytes:
+        """One exchange; once more when an idle connection turns out to be closed by the other side."""
+        try:
+            try:
+                return await self._send(body)
+            except aiohttp.ServerDisconnectedError:
+                return await self._send(body)
+        except aiohttp.ClientConnectorError as error:
+            raise EndpointError(self.name, f"cannot connect ({_cause(error.os_error)})") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EndpointError(self.name, f"the connection failed ({type(error).__name__})") from None
+
+    async def _send(self, body: bytes) -> bytes:
+        headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
+        async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
+            answer = await self._read(response)
+            if response.status != 200:
+                self._refused(response, answer)
+            return answer
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.content.iter_any():
+            size += len(part)
+            if size > self._max_body:
+                response.close()
+                raise EndpointError(self.name, f"the answer is longer than {self._max_body} bytes")
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _refused(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+        """Raises what an HTTP status other than 200 means; an error object in the body counts as an answer unless
+        the server is overloaded or broken."""
+        status = response.status
+        if status != 429 and status < 500:
+            try:
+                answer = orjson.loads(body)
+            except orjson.JSONDecodeError:
+                answer = None
+            if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+                raise _failure(answer["error"])
+        text = f"HTTP status {status}" + (f": {_shown(body)}" if body else "")
+        raise EndpointError(self.name, text, status, _seconds(response.headers.get("Retry-After")))
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._max_concurrency, keepalive_timeout=30),
+                timeout=aiohttp.ClientTimeout(total=None),
+                headers={"Accept": "application/json", "Accept-Encoding": "gzip"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+def _failure(error: Any) -> RpcFailure:
+    if not isinstance(error, dict):
+        return RpcFailure(0, str(error)[:_SHOWN])
+    code = error.get("code")
+    return RpcFailure(code if isinstance(code, int) else 0, str(error.get("message", "")), error.get("data"))
+
+
+def _result_or_failure(answer: Mapping[str, Any], endpoint: str, method: str) -> Any:
+    if answer.get("error") is not None:
+        return _failure(answer["error"])
+    if "result" not in answer:
+        raise EndpointError(endpoint, f"the answer to {method} has neither result nor error")
+    return answer["result"]
+
+
+def _result(answer: Mapping[str, Any], endpoint: str, method: str) -> Any:
+    result = _result_or_failure(answer, endpoint, method)
+    if isinstance(result, RpcFailure):
+        raise result
+    return result
+
+
+async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
+    """All results in order; the first error cancels the rest."""
+    tasks = [asyncio.ensure_future(item) for item in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _shown(body: bytes) -> str:
+    """The start of a body on one line."""
+    text = " ".join(body[: 2 * _SHOWN].decode("utf-8", "replace").split())
+    return "".join(c if c.isprintable() else "?" for c in text[:_SHOWN])
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def _seconds(header: str | None) -> float | None:
+    """A Retry-After header given in seconds."""
+    return float(header) if header is not None and header.isascii() and header.isdigit() else None
