@@ -1,0 +1,25 @@
+"""May these forks activate at these times? The rule of chain configurations (attributes-rules 8.1)."""
+
+from collections.abc import Mapping
+
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+
+FIRST_CHECKED = FORK_NAMES.index("regolith")
+FIRST_ALONE = FORK_NAMES.index("jovian")
+
+
+def fork_order_problem(times: Mapping[str, int], genesis_time: int) -> str | None:
+    """The first violation of the fork order, or None. Every fork needs its predecessor at its own time or before;
+    from Jovian on two forks may share a time only at or before genesis."""
+    for index in range(FIRST_CHECKED + 1, len(FORK_NAMES)):
+        prior, name = FORK_NAMES[index - 1 : index + 1]
+        start, before = times.get(name), times.get(prior)
+        if start is None:
+            continue
+        if before is None:
+            return f"fork {name} set (to {start}), but prior fork {prior} missing"
+        if before > start:
+            return f"fork {name} set to {start}, but prior fork {prior} has higher offset {before}"
+        if before == start > genesis_time and index >= FIRST_ALONE:
+            return f"fork {name} set to {start}, but prior fork {prior} activates at the same time after genesis"
+    return None
