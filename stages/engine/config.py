@@ -3,6 +3,7 @@
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.l1_chains import L1Chain
 
 
 class EngineConfig(msgspec.Struct, frozen=True):
@@ -16,6 +17,7 @@ class EngineConfig(msgspec.Struct, frozen=True):
     timeout: float
     engine_kind: str
     rollup: RollupConfig
+    l1_chain: L1Chain
     sequencer_enabled: bool = False
     sequencer_stopped: bool = False
     sequencer_l1_confs: int = 4
