@@ -1,0 +1,58 @@
+"""Memory shared by processes that are forked later: sealed memfds, so nothing has a name in /dev/shm and no reader
+can be made to fault by a file that shrinks.
+
+The mapping is made without Python's `mmap`, which keeps a second, hidden descriptor: a forked child that closes
+all descriptors but the known ones would otherwise have a stranger's closed when that object is collected."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.restype = ctypes.c_int
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_view_of = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of.restype = ctypes.py_object
+_view_of.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+_WRITABLE = 0x200
+_PAGE = mmap.PAGESIZE
+
+
+def sealed_memfd(name: str, size: int) -> int:
+    """An anonymous file of `size` bytes, all zero, whose size can never change."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
+class SharedMemory:
+    """`size` bytes (rounded up to whole pages) seen by every process forked afterwards, or by who is given `fd`.
+
+    `octets` and `words` are the same memory as bytes and as u64; aligned words are stored and loaded whole."""
+
+    def __init__(self, name: str, size: int, fd: int | None = None) -> None:
+        self.size = -(-size // _PAGE) * _PAGE
+        self.fd = sealed_memfd(name, self.size) if fd is None else fd
+        if (actual := os.fstat(self.fd).st_size) != self.size:
+            raise ValueError(f"shared memory {name} has {actual} bytes, expected {self.size}")
+        address = _libc.mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, self.fd, 0)
+        if address == _MAP_FAILED:
+            raise OSError(ctypes.get_errno(), f"cannot map {self.size} bytes of shared memory for {name}")
+        self._address = address
+        self.octets: memoryview = _view_of(address, self.size, _WRITABLE)
+        self.words: memoryview = self.octets.cast("Q")
+
+    def close(self) -> None:
+        """Unmaps and closes; other processes are not concerned. The views must not be used any more."""
+        if self.fd >= 0:
+            self.words.release()
+            self.octets.release()
+            _libc.munmap(self._address, self.size)
+            os.close(self.fd)
+            self.fd = -1
