@@ -1,0 +1,113 @@
+"""The journaled state: reverts, roots by any path, proofs."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
+from rollup_node.tools.devnet.evm.state import State, Store
+
+A, B = b"\xaa" * 20, b"\xbb" * 20
+accounts = st.sampled_from([A, B, b"\xcc" * 20])
+slots = st.integers(0, 3)
+changes = st.one_of(
+    st.tuples(st.just("add_balance"), accounts, st.integers(0, 9)),
+    st.tuples(st.just("set_nonce"), accounts, st.integers(0, 2)),
+    st.tuples(st.just("set_code"), accounts, st.binary(max_size=2)),
+    st.tuples(st.just("set_storage"), accounts, slots, st.integers(0, 3)),
+    st.tuples(st.just("set_transient"), accounts, slots, st.integers(0, 3)),
+    st.tuples(st.just("warm_up"), accounts),
+    st.tuples(st.just("mark_created"), accounts),
+)
+
+
+def apply(state: State, change: tuple[object, ...]) -> None:
+    getattr(state, str(change[0]))(*change[1:])
+
+
+def view(state: State) -> object:
+    everyone = (A, B, b"\xcc" * 20)
+    accounts_seen = [(state.balance(a), state.nonce(a), state.code(a), state.is_created(a)) for a in everyone]
+    slots_seen = [
+        (state.storage(a, slot), state.original_storage(a, slot), state.transient(a, slot))
+        for a in everyone
+        for slot in range(4)
+    ]
+    return accounts_seen, slots_seen
+
+
+@given(st.lists(changes, max_size=20), st.lists(changes, max_size=20), st.lists(changes, max_size=10))
+def test_a_revert_takes_back_everything(
+    first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
+) -> None:
+    state, plain = State(Store()), State(Store())
+    for one in (state, plain):
+        one.begin_transaction()
+        for change in first:
+            apply(one, change)
+    before = view(state)
+    snapshot = state.snapshot()
+    for change in second:
+        apply(state, change)
+    state.revert(snapshot)
+    assert view(state) == before
+    for one in (state, plain):
+        for change in third:
+            apply(one, change)
+    assert state.commit() == plain.commit()
+
+
+@given(st.lists(changes, max_size=30))
+def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) -> None:
+    store = Store()
+    whole, root = State(store), EMPTY_ROOT
+    for change in [*(("add_balance", account, 1) for account in (A, B, b"\xcc" * 20)), *history]:
+        apply(whole, change)
+        step = State(store, root)
+        apply(step, change)
+        root = step.commit()
+    assert whole.commit() == root
+
+
+def test_proofs_hold_under_the_committed_root() -> None:
+    store = Store()
+    state = State(store)
+    for number in range(40):
+        state.add_balance(bytes([number]) * 20, number + 1)
+        state.set_storage(A, number, number)
+    state.set_nonce(A, 3)
+    root = state.commit()
+    read = State(store, root)
+    account = verify_account(root, A, read.prove_account(A))
+    assert account is not None and account.nonce == 3 and account.storage_root == read.storage_root(A)
+    assert verify_account(root, B, read.prove_account(B)) is None
+    for slot in (0, 7, 39, 1000):
+        value = verify_storage(account.storage_root, slot.to_bytes(32, "big"), read.prove_storage(A, slot))
+        assert value == read.storage(A, slot) == (slot if slot < 40 else 0)
+
+
+def test_a_destroyed_account_is_gone_with_its_storage() -> None:
+    store = Store()
+    state = State(store)
+    state.set_storage(A, 1, 2)
+    state.add_balance(A, 5)
+    other = State(store, state.commit())
+    other.begin_transaction()
+    other.mark_destroyed(A)
+    other.end_transaction()
+    other.begin_transaction()
+    assert not other.is_alive(A) and other.storage(A, 1) == 0
+    other.add_balance(A, 1)
+    again = State(store, other.commit())
+    assert again.storage_root(A) == EMPTY_ROOT and again.balance(A) == 1
+
+
+def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
+    store = Store()
+    state = State(store)
+    state.set_nonce(A, 0)
+    assert State(store).commit() == EMPTY_ROOT
+    kept = state.commit(keep_empty=True)
+    assert kept != EMPTY_ROOT
+    touched = State(store, kept)
+    touched.add_balance(A, 0)
+    assert touched.commit() == EMPTY_ROOT

@@ -1,0 +1,1 @@
+"""The precompiled contracts, one file per family; `evm.forks` says which are there at which address."""
