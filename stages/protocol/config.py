@@ -1,5 +1,7 @@
 """The chain's constants (`rollup.json`) and the system config that L1 events change."""
 
+from functools import lru_cache
+
 import msgspec
 
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -48,7 +50,7 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True):
     """A chain's parameters (node-behaviour 2.8). Times in seconds, windows and timeouts in L1 blocks; a fork
-    that is absent from `fork_times` never activates."""
+    that is absent from `fork_times` never activates. `dependency_set_size` counts chains and is no part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -66,13 +68,22 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True):
     alt_da: AltDaConfig | None = None
     pectra_blob_schedule_time: int | None = None
     keep_karst_upgrade_gas: bool = False
+    dependency_set_size: int = 1
 
     def schedule(self) -> ForkSchedule:
         """The fork table laid over this chain's times."""
-        return ForkSchedule(self.fork_times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
+        times = tuple(self.fork_times.items())
+        return _schedule(times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
 
     def block_number_at(self, timestamp: int) -> int:
         """The L2 block number of a timestamp, rounded down; raises ValueError before genesis."""
         if timestamp < self.genesis.l2_time:
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
+
+
+@lru_cache(maxsize=32)
+def _schedule(
+    times: tuple[tuple[str, int], ...], block_time: int, channel_timeout: int, max_sequencer_drift: int
+) -> ForkSchedule:
+    return ForkSchedule(dict(times), block_time, channel_timeout, max_sequencer_drift)

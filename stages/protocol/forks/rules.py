@@ -14,6 +14,11 @@ class L1InfoFormat(IntEnum):
     ISTHMUS = 2
     JOVIAN = 3
 
+    @property
+    def packed(self) -> bool:
+        """Whether fees stand in packed scalars, as in all layouts after the first."""
+        return self is not L1InfoFormat.BEDROCK
+
 
 class L1Rules(msgspec.Struct, frozen=True):
     """Judged by the time of the L1 block being read (`origin`, also the inclusion block of what is read)."""
@@ -61,10 +66,12 @@ class L2Rules(msgspec.Struct, frozen=True):
 
 class Activation(msgspec.Struct, frozen=True):
     """What a fork does in its activation block: upgrade transactions by bundle name, room for them, and
-    whether the sequencer must, or derivation must, keep user transactions out."""
+    whether the sequencer must, or derivation must, keep user transactions out. The room is taken back in the next
+    block, unless the chain keeps it (attributes-rules 4.4)."""
 
     fork: str
     bundle: str | None = None
     extra_gas: bool = False
+    extra_gas_may_be_kept: bool = False
     sequencer_leaves_empty: bool = False
     user_transactions_refused: bool = False

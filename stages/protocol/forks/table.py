@@ -95,6 +95,7 @@ FORKS: tuple[Fork, ...] = (
             "karst",
             bundle="karst",
             extra_gas=True,
+            extra_gas_may_be_kept=True,
             sequencer_leaves_empty=True,
             user_transactions_refused=True,
         ),

@@ -1,0 +1,180 @@
+"""Payload attributes: what the engine must build a block from, for derivation and the sequencer alike
+(attributes-rules 4)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
+from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.errors import CriticalError, ResetError
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.upgrades import upgrade_gas, upgrade_transactions
+from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
+from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, config_of_block, fee_scalars
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
+
+
+class OriginMismatchError(ResetError):
+    """The L1 block to build on does not follow from the parent's."""
+
+
+class DepositsRefusedError(CriticalError):
+    """Some of the portal's logs do not decode; `failures` says which."""
+
+    def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
+        described = "; ".join(f"log {each.log_index}: {each.text[:200]}" for each in failures[:3])
+        super().__init__(f"failed to derive some deposits: {described}")
+        self.failures = failures
+
+
+class L1InfoRefusedError(CriticalError):
+    """The system config in force cannot be told to L2."""
+
+
+class Prepared(NamedTuple):
+    """A template of attributes without user transactions, and the system config it was made with."""
+
+    attributes: PayloadAttributes
+    config: SystemConfig
+
+
+def prepare_attributes(
+    config: RollupConfig,
+    l1_chain: L1Chain,
+    parent: L2BlockRef,
+    parent_config: SystemConfig,
+    epoch: L1Header,
+    deposits: Iterable[Log],
+    config_updates: Iterable[Log],
+) -> Prepared:
+    """Attributes of the block after `parent` with L1 origin `epoch`: its deposits, and `no_tx_pool` set.
+
+    `parent_config` is the one that stands in the parent (3.4). The logs are the epoch's; they count only if it is new
+    to the chain. Raises OriginMismatchError, DepositsRefusedError or L1InfoRefusedError."""
+    schedule = config.schedule()
+    timestamp = parent.timestamp + config.block_time
+    users: tuple[bytes, ...] = ()
+    in_force, sequence_number = parent_config, parent.sequence_number + 1
+    if parent.l1_origin.number != epoch.number:
+        if epoch.parent_hash != parent.l1_origin.hash:
+            raise OriginMismatchError(
+                f"cannot create new block with L1 origin {epoch.ref} (parent 0x{epoch.parent_hash.hex()})"
+                f" on top of L1 origin {parent.l1_origin}"
+            )
+        users, failures = user_deposits(deposits, epoch.hash)
+        if failures:
+            raise DepositsRefusedError(failures)
+        in_force, _ = apply_updates(parent_config, config_updates, schedule.l1(epoch.timestamp))
+        sequence_number = 0
+    elif parent.l1_origin.hash != epoch.hash:
+        raise OriginMismatchError(
+            f"cannot create new block with L1 origin {epoch.ref} in conflict with L1 origin {parent.l1_origin}"
+        )
+    if timestamp < epoch.timestamp:
+        raise OriginMismatchError(
+            f"cannot build L2 block on top {parent} for time {timestamp}"
+            f" before L1 origin {epoch.ref} at time {epoch.timestamp}"
+        )
+    info = _l1_info(config, l1_chain, in_force, epoch, sequence_number)
+    return Prepared(_template(config, schedule, timestamp, in_force, epoch, info, users), in_force)
+
+
+def _l1_info(
+    config: RollupConfig, l1_chain: L1Chain, in_force: SystemConfig, epoch: L1Header, sequence_number: int
+) -> L1Info:
+    """Every value that any layout may want, by 2.3; the scalars only where they can be read."""
+    return L1Info(
+        number=epoch.number,
+        timestamp=epoch.timestamp,
+        base_fee=epoch.base_fee,
+        block_hash=epoch.hash,
+        sequence_number=sequence_number,
+        batcher=in_force.batcher,
+        overhead=in_force.overhead,
+        scalar=in_force.scalar,
+        blob_base_fee=l1_blob_base_fee(l1_chain, epoch, config.pectra_blob_schedule_time),
+        operator_fee_scalar=int.from_bytes(in_force.operator_fee_params[20:24], "big"),
+        operator_fee_constant=int.from_bytes(in_force.operator_fee_params[24:32], "big"),
+        da_footprint_gas_scalar=in_force.da_footprint_gas_scalar or DEFAULT_DA_FOOTPRINT_GAS_SCALAR,
+    )
+
+
+def _first_transaction(schedule: ForkSchedule, timestamp: int, info: L1Info) -> bytes:
+    layout = schedule.l1_info_format(timestamp)
+    if layout.packed:
+        try:
+            base_fee_scalar, blob_base_fee_scalar = fee_scalars(info.scalar)
+        except ScalarError as error:
+            raise L1InfoRefusedError(f"failed to create l1InfoTx: {error}") from None
+        info = msgspec.structs.replace(info, base_fee_scalar=base_fee_scalar, blob_base_fee_scalar=blob_base_fee_scalar)
+    return l1_info_deposit(info, layout, schedule.l2(timestamp).regolith_deposits)
+
+
+def _template(
+    config: RollupConfig,
+    schedule: ForkSchedule,
+    timestamp: int,
+    in_force: SystemConfig,
+    epoch: L1Header,
+    info: L1Info,
+    users: tuple[bytes, ...],
+) -> PayloadAttributes:
+    rules, activations = schedule.l2(timestamp), schedule.activations(timestamp)
+    upgrades = upgrade_transactions(activations, config.dependency_set_size > 1)
+    return PayloadAttributes(
+        timestamp=timestamp,
+        prev_randao=epoch.mix_hash,
+        fee_recipient=SEQUENCER_FEE_VAULT,
+        withdrawals=rules.withdrawals,
+        parent_beacon_root=(epoch.parent_beacon_root or ZERO_HASH) if rules.beacon_root else None,
+        transactions=(_first_transaction(schedule, timestamp, info), *users, *upgrades),
+        no_tx_pool=True,
+        gas_limit=(in_force.gas_limit + upgrade_gas(activations)) & U64_MASK,
+        eip1559_params=in_force.eip1559_params if rules.eip1559_params else None,
+        min_base_fee=in_force.min_base_fee if rules.min_base_fee else None,
+    )
+
+
+def with_transactions(attributes: PayloadAttributes, transactions: Iterable[bytes]) -> PayloadAttributes:
+    """The attributes with a batch's transactions after the deposits."""
+    return msgspec.structs.replace(attributes, transactions=(*attributes.transactions, *transactions))
+
+
+def config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
+    """The system config that will stand in block `number` once an engine has built it from these attributes.
+
+    It is not always the one they were made with: what the block cannot carry is forgotten (3.4)."""
+    extra_data = b""
+    if attributes.eip1559_params is not None:
+        if config.chain_op_config is None:
+            raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
+        extra_data = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
+    return config_of_block(
+        config,
+        number=number,
+        block_hash=ZERO_HASH,
+        timestamp=attributes.timestamp,
+        gas_limit=attributes.gas_limit,
+        extra_data=extra_data,
+        transactions=attributes.transactions,
+    )
+
+
+# --- deposits-only replacement (4.5) -------------------------------------------------------------------------------
+
+
+def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:
+    """The same attributes without the batch's transactions."""
+    kept = tuple(transaction for transaction in attributes.transactions if is_deposit(transaction))
+    return msgspec.structs.replace(attributes, transactions=kept)
+
+
+def is_deposits_only(attributes: PayloadAttributes) -> bool:
+    """Whether nothing would be left out by `deposits_only`."""
+    return all(map(is_deposit, attributes.transactions))

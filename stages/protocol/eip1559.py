@@ -1,0 +1,59 @@
+"""A block's extraData: the EIP-1559 parameters in force from Holocene, the minimum base fee from Jovian
+(attributes-rules 3.4)."""
+
+import msgspec
+
+from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.stages.protocol.forks.rules import L2Rules
+
+
+class ExtraDataError(ValueError):
+    """The extraData is not what the block's time asks for."""
+
+
+class ExtraData(msgspec.Struct, frozen=True):
+    """What extraData says; `min_base_fee` in wei, absent before Jovian. Zeros where the fork has no parameters."""
+
+    denominator: int = 0
+    elasticity: int = 0
+    min_base_fee: int | None = None
+
+    @property
+    def params(self) -> bytes:
+        """Denominator and elasticity as the system config holds them."""
+        return self.denominator.to_bytes(4, "big") + self.elasticity.to_bytes(4, "big")
+
+
+def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
+    """Reads and checks the extraData of a sealed block."""
+    if not rules.eip1559_params:
+        if data:
+            raise ExtraDataError("extraData must be empty before Holocene")
+        return ExtraData()
+    version, size = (1, 17) if rules.min_base_fee else (0, 9)
+    if len(data) != size:
+        raise ExtraDataError(f"extraData must have {size} bytes, got {len(data)}")
+    if data[0] != version:
+        raise ExtraDataError(f"extraData must have version {version}, got {data[0]}")
+    denominator, elasticity = int.from_bytes(data[1:5], "big"), int.from_bytes(data[5:9], "big")
+    if denominator == 0:
+        raise ExtraDataError("extraData must have a non-zero EIP-1559 denominator")
+    if elasticity == 0:
+        raise ExtraDataError("extraData must have a non-zero EIP-1559 elasticity")
+    return ExtraData(denominator, elasticity, int.from_bytes(data[9:17], "big") if rules.min_base_fee else None)
+
+
+def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants: ChainOpConfig) -> bytes:
+    """The extraData that an engine writes for attributes: 0,0 becomes the chain's constants."""
+    if params is None:
+        return b""
+    body = translated(params, constants)
+    return b"\x00" + body if min_base_fee is None else b"\x01" + body + min_base_fee.to_bytes(8, "big")
+
+
+def translated(params: bytes, constants: ChainOpConfig) -> bytes:
+    """Denominator and elasticity with 0,0 replaced by the chain's constants."""
+    if any(params):
+        return params
+    denominator = constants.eip1559_denominator_canyon or constants.eip1559_denominator
+    return denominator.to_bytes(4, "big") + constants.eip1559_elasticity.to_bytes(4, "big")

@@ -1,0 +1,160 @@
+"""L1 chains and their blob schedules: what the blob base fee of an L1 block is (attributes-rules 2.4)."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.types import L1Header
+
+BLOB_FORKS = ("cancun", "prague", "osaka", "bpo1", "bpo2", "bpo3", "bpo4", "bpo5")
+UPDATE_FRACTIONS = {
+    "cancun": 3_338_477,
+    "prague": 5_007_716,
+    "osaka": 5_007_716,
+    "bpo1": 8_346_193,
+    "bpo2": 11_684_671,
+}
+_PECTRA_LATE_CHAINS = (11_155_111, 17_000)
+_FORK_TIMES = ("shanghai", *BLOB_FORKS, "amsterdam", "verkle", "ubt")
+_OP_FORK_TIMES = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
+_OP_FORK_TIMES_LATE = ("lagoon", "interop")
+_FORK_BLOCKS = (
+    *("homestead", "daoFork", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul"),
+    *("muirGlacier", "berlin", "london", "arrowGlacier", "grayGlacier", "mergeNetsplit", "bedrock"),
+)
+_KNOWN_KEYS = frozenset(
+    {f"{name}Time" for name in (*_FORK_TIMES, *_OP_FORK_TIMES, *_OP_FORK_TIMES_LATE)}
+    | {f"{name}Block" for name in _FORK_BLOCKS}
+    | {"chainId", "daoForkSupport", "eip150Hash", "terminalTotalDifficulty", "terminalTotalDifficultyPassed"}
+    | {"depositContractAddress", "enableVerkleAtGenesis", "enableUBTAtGenesis", "ethash", "clique", "optimism"}
+    | {"blobSchedule"}
+)
+
+
+class L1ChainError(ValueError):
+    """The L1 chain configuration cannot be used; the text says why."""
+
+
+class BlobFork(msgspec.Struct, frozen=True, array_like=True):
+    """From `time` (seconds) on, the blob base fee moves with this update fraction."""
+
+    name: str
+    time: int
+    update_fraction: int
+
+
+class L1Chain(msgspec.Struct, frozen=True, array_like=True):
+    """An L1 chain; `blob_forks` are those with a time and a schedule entry, oldest first."""
+
+    chain_id: int
+    name: str
+    blob_forks: tuple[BlobFork, ...]
+
+    def blob_fork(self, name: str) -> BlobFork | None:
+        """The fork of that name, if the chain has it."""
+        return next((fork for fork in self.blob_forks if fork.name == name), None)
+
+    def update_fraction(self, time: int, pectra_blob_schedule_time: int | None = None) -> int:
+        """The update fraction for an L1 block of this time. Before the Pectra correction time, where a rollup has
+        one, it is Cancun's."""
+        if pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time:
+            cancun = self.blob_fork("cancun")
+            if cancun is not None:
+                return cancun.update_fraction
+        for fork in reversed(self.blob_forks):
+            if time >= fork.time:
+                return fork.update_fraction
+        raise CriticalError(
+            f"the configuration of L1 chain {self.chain_id} has no blob schedule for time {time},"
+            " yet its blocks have excess blob gas: check rollup.l1-chain-config"
+        )
+
+
+@lru_cache(maxsize=256)
+def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
+    """The blob base fee in wei: EIP-4844's integer approximation of e^(excess / fraction)."""
+    term, total, step = update_fraction, 0, 1
+    while term > 0:
+        total += term
+        term = term * excess_blob_gas // update_fraction // step
+        step += 1
+    return total // update_fraction
+
+
+def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time: int | None) -> int:
+    """The blob base fee of an L1 block in wei; 1 before blobs."""
+    if header.excess_blob_gas is None:
+        return 1
+    return blob_base_fee(header.excess_blob_gas, chain.update_fraction(header.timestamp, pectra_blob_schedule_time))
+
+
+def pectra_schedule_probably_missing(chain: L1Chain, l2_genesis_time: int, correction_time: int | None) -> bool:
+    """Whether a rollup on this L1 started before its Prague and yet has no Pectra correction time (8.2)."""
+    prague = chain.blob_fork("prague")
+    late = chain.chain_id in _PECTRA_LATE_CHAINS and prague is not None and prague.time >= l2_genesis_time
+    return late and correction_time is None
+
+
+# --- known chains --------------------------------------------------------------------------------------------------
+
+
+def _chain(chain_id: int, name: str, *times: int) -> L1Chain:
+    forks = zip(UPDATE_FRACTIONS.items(), times, strict=True)
+    return L1Chain(chain_id, name, tuple(BlobFork(fork, time, fraction) for (fork, fraction), time in forks))
+
+
+L1_CHAINS: Mapping[int, L1Chain] = {
+    chain.chain_id: chain
+    for chain in (
+        _chain(1, "mainnet", 1710338135, 1746612311, 1764798551, 1765290071, 1767747671),
+        _chain(11_155_111, "sepolia", 1706655072, 1741159776, 1760427360, 1761017184, 1761607008),
+        _chain(560_048, "hoodi", 0, 1742999832, 1761677592, 1762365720, 1762955544),
+    )
+}
+
+
+# --- rollup.l1-chain-config ----------------------------------------------------------------------------------------
+
+
+def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
+    """The chain of a `rollup.l1-chain-config` file: the config object itself, or a genesis that holds it under
+    `config`. `chain_id` is what the rollup config says; L1ChainError for anything unusable."""
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise L1ChainError("failed to read chain spec: not a JSON object")
+    embedded = found.get("config")
+    spec = embedded if isinstance(embedded, dict) else found
+    unknown = sorted(set(spec) - _KNOWN_KEYS)
+    if unknown and spec is found:
+        raise L1ChainError(f"failed to read chain spec: unknown key {unknown[0][:60]!r}")
+    if _whole_number(spec, "chainId") != chain_id:
+        raise L1ChainError(f"l1 chain config chain ID mismatch: {spec.get('chainId')} != {chain_id}")
+    schedule = spec.get("blobSchedule")
+    if not isinstance(schedule, dict) and not isinstance(spec.get("optimism"), dict):
+        raise L1ChainError("L1 chain config does not have a blob schedule config")
+    forks = (_blob_fork(name, spec, schedule or {}) for name in BLOB_FORKS)
+    return L1Chain(chain_id, f"chain {chain_id}", tuple(fork for fork in forks if fork is not None))
+
+
+def _blob_fork(name: str, spec: dict[str, Any], schedule: dict[str, Any]) -> BlobFork | None:
+    entry = schedule.get(name)
+    time = _whole_number(spec, f"{name}Time")
+    if time is None or not isinstance(entry, dict):
+        return None
+    fraction = _whole_number(entry, "baseFeeUpdateFraction")
+    if not fraction:
+        raise L1ChainError(f"failed to read chain spec: blobSchedule.{name}.baseFeeUpdateFraction must be positive")
+    return BlobFork(name, time, fraction)
+
+
+def _whole_number(spec: dict[str, Any], key: str) -> int | None:
+    value = spec.get(key)
+    if value is None or (type(value) is int and 0 <= value < 1 << 64):
+        return value
+    raise L1ChainError(f"failed to read chain spec: {key} must be a whole number")

@@ -1,0 +1,224 @@
+"""The system config: how L1 events change it, and how a block's own is read back from it
+(attributes-rules 3)."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decode_extra_data
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.forks.upgrades import gas_to_take_back
+from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Address, Hash, Log
+
+CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
+MAX_U32 = 0xFFFFFFFF
+
+_WORD_32 = (32).to_bytes(32, "big")
+
+
+class ScalarError(ValueError):
+    """A fee scalar word that Ecotone cannot read."""
+
+
+class BlockConfigError(ValueError):
+    """A block from which no system config can be read."""
+
+
+class UpdateCheck(StrEnum):
+    """What a config update can fail at."""
+
+    TOPICS = "topics"
+    EVENT = "event"
+    VERSION = "version"
+    TYPE = "type"
+    SHORT = "short"
+    POINTER = "pointer"
+    LENGTH = "length"
+    LONG = "long"
+    PADDING = "padding"
+    EIP1559 = "eip1559"
+
+
+class SkippedUpdate(msgspec.Struct, frozen=True):
+    """A config update that was not applied."""
+
+    log_index: int
+    check: UpdateCheck
+    text: str
+
+
+class _Skip(Exception):
+    def __init__(self, check: UpdateCheck, text: str) -> None:
+        super().__init__(text)
+        self.check = check
+        self.text = text
+
+
+# --- fee scalars (3.1) ---------------------------------------------------------------------------------------------
+
+
+def fee_scalars(scalar: Hash) -> tuple[int, int]:
+    """(base fee scalar, blob base fee scalar) of a scalar word from Ecotone on; ScalarError if it has none."""
+    version = scalar[0]
+    if version == 0:
+        return (MAX_U32 if any(scalar[1:28]) else int.from_bytes(scalar[28:], "big")), 0
+    if version == 1 and not any(scalar[1:24]):
+        return int.from_bytes(scalar[28:], "big"), int.from_bytes(scalar[24:28], "big")
+    text = "padding is not zero" if version == 1 else f"unknown version {version}"
+    raise ScalarError(f"invalid fee scalar 0x{scalar.hex()}: {text}")
+
+
+def packed_scalar(base_fee_scalar: int, blob_base_fee_scalar: int) -> Hash:
+    """The version 1 scalar word."""
+    return b"\x01" + bytes(23) + blob_base_fee_scalar.to_bytes(4, "big") + base_fee_scalar.to_bytes(4, "big")
+
+
+def _scalar_is_strict(scalar: Hash) -> bool:
+    return not any(scalar[1:28]) if scalar[0] == 0 else scalar[0] == 1 and not any(scalar[1:24])
+
+
+# --- updates from L1 (3.2) -----------------------------------------------------------------------------------------
+
+
+def is_config_log(log: Log, l1_system_config: Address) -> bool:
+    """Whether a log of a successful receipt is an update of the system config."""
+    return log.address == l1_system_config and log.topics[:1] == (CONFIG_UPDATE_TOPIC,)
+
+
+def apply_updates(
+    config: SystemConfig, logs: Iterable[Log], rules: L1Rules
+) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
+    """The config after an L1 block's updates in order, and those that were malformed and skipped. `rules` are those
+    of the L1 block's time."""
+    skipped: list[SkippedUpdate] = []
+    for log in logs:
+        try:
+            config = _apply(config, log, rules)
+        except _Skip as skip:
+            skipped.append(SkippedUpdate(log.index, skip.check, skip.text))
+    return config, tuple(skipped)
+
+
+def _apply(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
+    if len(log.topics) != 3:
+        raise _Skip(UpdateCheck.TOPICS, f"expected 3 event topics, got {len(log.topics)}")
+    event, version, kind = log.topics
+    if event != CONFIG_UPDATE_TOPIC:
+        raise _Skip(UpdateCheck.EVENT, f"invalid SystemConfig update event: 0x{event.hex()}")
+    if version != ZERO_HASH:
+        raise _Skip(UpdateCheck.VERSION, f"unrecognized SystemConfig update event version: 0x{version.hex()}")
+    match int.from_bytes(kind, "big"):
+        case 0:
+            return msgspec.structs.replace(config, batcher=_padded(_words(log.data, 1), 20))
+        case 1:
+            return _with_fee_scalars(config, _words(log.data, 2), rules)
+        case 2:
+            return msgspec.structs.replace(config, gas_limit=_number(_words(log.data, 1), 8))
+        case 3:
+            return config
+        case 4:
+            return msgspec.structs.replace(config, eip1559_params=_eip1559_params(_words(log.data, 1)))
+        case 5:
+            return msgspec.structs.replace(config, operator_fee_params=_words(log.data, 1))
+        case 6:
+            return msgspec.structs.replace(config, min_base_fee=_number(_words(log.data, 1), 8))
+        case 7:
+            return msgspec.structs.replace(config, da_footprint_gas_scalar=_number(_words(log.data, 1), 2))
+    raise _Skip(UpdateCheck.TYPE, f"unknown SystemConfig event type 0x{kind.hex()}")
+
+
+def _words(data: bytes, count: int) -> bytes:
+    """The `count` words inside the ABI frame of a `bytes` argument, which must be all there is."""
+    size = 32 * count
+    if len(data) < 32:
+        raise _Skip(UpdateCheck.SHORT, f"update data ends in its pointer: {len(data)} bytes")
+    if data[:32] != _WORD_32:
+        raise _Skip(UpdateCheck.POINTER, f"invalid pointer in update data: 0x{data[:32].hex()}")
+    if len(data) < 64:
+        raise _Skip(UpdateCheck.SHORT, f"update data ends in its length: {len(data)} bytes")
+    if data[32:64] != size.to_bytes(32, "big"):
+        raise _Skip(UpdateCheck.LENGTH, f"invalid length in update data: 0x{data[32:64].hex()}, expected {size}")
+    if len(data) < 64 + size:
+        raise _Skip(UpdateCheck.SHORT, f"update data cut off: {len(data)} bytes")
+    if len(data) > 64 + size:
+        raise _Skip(UpdateCheck.LONG, f"{len(data) - 64 - size} bytes after the update data")
+    return data[64:]
+
+
+def _padded(word: Hash, size: int) -> bytes:
+    if any(word[:-size]):
+        raise _Skip(UpdateCheck.PADDING, f"value has more than {size} bytes: 0x{word.hex()}")
+    return word[-size:]
+
+
+def _number(word: Hash, size: int) -> int:
+    return int.from_bytes(_padded(word, size), "big")
+
+
+def _eip1559_params(word: Hash) -> bytes:
+    params = word[24:]
+    if any(params[:4]) != any(params[4:]):
+        raise _Skip(UpdateCheck.EIP1559, f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
+    return params
+
+
+def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> SystemConfig:
+    overhead, scalar = words[:32], words[32:]
+    if not rules.packed_fee_scalars:
+        return msgspec.structs.replace(config, overhead=overhead, scalar=scalar)
+    if not _scalar_is_strict(scalar):
+        return config
+    return msgspec.structs.replace(config, overhead=ZERO_HASH, scalar=scalar)
+
+
+# --- reading it back from a block (3.4) ----------------------------------------------------------------------------
+
+
+def config_of_block(
+    config: RollupConfig,
+    *,
+    number: int,
+    block_hash: Hash,
+    timestamp: int,
+    gas_limit: int,
+    extra_data: bytes,
+    transactions: tuple[bytes, ...],
+) -> SystemConfig:
+    """The system config that stands in an L2 block; BlockConfigError if the block has none."""
+    genesis = config.genesis
+    if number == genesis.l2.number:
+        if block_hash != genesis.l2.hash:
+            raise BlockConfigError(
+                "expected L2 genesis hash to match L2 block at genesis block number "
+                f"{number}: 0x{block_hash.hex()} <> 0x{genesis.l2.hash.hex()}"
+            )
+        return genesis.system_config
+    schedule = config.schedule()
+    layout = schedule.l1_info_format(timestamp)
+    try:
+        info = l1_info_of_block(transactions, layout)
+        extra = decode_extra_data(extra_data, schedule.l2(timestamp))
+    except (L1InfoError, ExtraDataError) as error:
+        raise BlockConfigError(str(error)) from None
+    surplus = gas_to_take_back(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
+    if gas_limit < surplus:
+        raise BlockConfigError(f"activation block gas limit {gas_limit} below upgrade gas {surplus}")
+    return _from_parts(info, layout, extra, gas_limit - surplus)
+
+
+def _from_parts(info: L1Info, layout: L1InfoFormat, extra: ExtraData, gas_limit: int) -> SystemConfig:
+    """Values that the layout does not carry are forgotten: they are zero again after the block."""
+    operator_fee = info.operator_fee_scalar << 64 | info.operator_fee_constant
+    return SystemConfig(
+        batcher=info.batcher,
+        overhead=info.overhead,
+        scalar=packed_scalar(info.base_fee_scalar, info.blob_base_fee_scalar) if layout.packed else info.scalar,
+        gas_limit=gas_limit & U64_MASK,
+        eip1559_params=extra.params,
+        operator_fee_params=operator_fee.to_bytes(32, "big"),
+        min_base_fee=extra.min_base_fee or 0,
+        da_footprint_gas_scalar=info.da_footprint_gas_scalar,
+    )
