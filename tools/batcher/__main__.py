@@ -1,0 +1,7 @@
+"""`python -m rollup_node.tools.batcher`."""
+
+import sys
+
+from rollup_node.tools.batcher.process import main
+
+sys.exit(main())

@@ -1,0 +1,149 @@
+"""Singular and span batches from L2 blocks: the encoding side of derivation-rules 10 and 11."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.types import BlockId, Hash
+
+SINGULAR_VERSION = b"\x00"
+SPAN_VERSION = b"\x01"
+CHECK_BYTES = 20
+LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE = 0, 1, 2, 4
+
+
+@dataclass(frozen=True)
+class BatchBlock:
+    """What a batch says of one L2 block; `transactions` are the user transactions, deposits left out."""
+
+    parent_hash: Hash
+    timestamp: int
+    epoch: BlockId
+    transactions: tuple[bytes, ...]
+
+
+def singular_batch(block: BatchBlock) -> bytes:
+    """One block as version byte and RLP list."""
+    return SINGULAR_VERSION + rlp.encode(
+        [
+            block.parent_hash,
+            _integer(block.epoch.number),
+            block.epoch.hash,
+            _integer(block.timestamp),
+            list(block.transactions),
+        ]
+    )
+
+
+def span_batch(blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_number: int) -> bytes:
+    """Consecutive blocks as one span batch. `genesis_time` is the L2 genesis in seconds; `parent_origin_number` the
+    L1 origin number of the block before the first, which decides the first origin bit."""
+    first, last = blocks[0], blocks[-1]
+    origins = [parent_origin_number, *(block.epoch.number for block in blocks)]
+    columns = _Columns()
+    for block in blocks:
+        for transaction in block.transactions:
+            columns.add(transaction)
+    return b"".join(
+        (
+            SPAN_VERSION,
+            _uvarint(first.timestamp - genesis_time),
+            _uvarint(last.epoch.number),
+            first.parent_hash[:CHECK_BYTES],
+            last.epoch.hash[:CHECK_BYTES],
+            _uvarint(len(blocks)),
+            _bit_list(int(after != before) for before, after in zip(origins, origins[1:], strict=False)),
+            b"".join(_uvarint(len(block.transactions)) for block in blocks),
+            columns.encode(),
+        )
+    )
+
+
+@dataclass
+class _Columns:
+    """The transactions of a span, field by field."""
+
+    creations: list[int] = field(default_factory=list)
+    parities: list[int] = field(default_factory=list)
+    signatures: list[bytes] = field(default_factory=list)
+    recipients: list[bytes] = field(default_factory=list)
+    contents: list[bytes] = field(default_factory=list)
+    nonces: list[int] = field(default_factory=list)
+    gas_limits: list[int] = field(default_factory=list)
+    protections: list[int] = field(default_factory=list)
+
+    def add(self, transaction: bytes) -> None:
+        kind = transaction[0] if transaction[0] < 0x80 else LEGACY
+        fields = rlp.decode(transaction[1:] if kind else transaction)
+        assert isinstance(fields, list)
+        if kind == LEGACY:
+            nonce, gas_price, gas, to, value, data, v, r, s = fields
+            content: list[rlp.Item] = [value, gas_price, data]
+            number = _number(v)
+            self.protections.append(int(number >= 35))
+            parity = (number - 35) & 1 if number >= 35 else number - 27
+        elif kind == ACCESS_LIST:
+            _, nonce, gas_price, gas, to, value, data, access, v, r, s = fields
+            content = [value, gas_price, data, access]
+            parity = _number(v)
+        elif kind == DYNAMIC_FEE:
+            _, nonce, tip, fee_cap, gas, to, value, data, access, v, r, s = fields
+            content = [value, tip, fee_cap, data, access]
+            parity = _number(v)
+        elif kind == SET_CODE:
+            _, nonce, tip, fee_cap, gas, to, value, data, access, authorizations, v, r, s = fields
+            content = [value, tip, fee_cap, data, access, authorizations]
+            parity = _number(v)
+        else:
+            raise ValueError(f"transaction type {kind} has no place in a span batch")
+        recipient = _bytes(to)
+        self.creations.append(int(not recipient))
+        self.parities.append(parity)
+        self.signatures.append(_bytes(r).rjust(32, b"\0") + _bytes(s).rjust(32, b"\0"))
+        if recipient:
+            self.recipients.append(recipient)
+        self.contents.append((bytes((kind,)) if kind else b"") + rlp.encode(content))
+        self.nonces.append(_number(nonce))
+        self.gas_limits.append(_number(gas))
+
+    def encode(self) -> bytes:
+        return b"".join(
+            (
+                _bit_list(self.creations),
+                _bit_list(self.parities),
+                *self.signatures,
+                *self.recipients,
+                *self.contents,
+                *map(_uvarint, self.nonces),
+                *map(_uvarint, self.gas_limits),
+                _bit_list(self.protections),
+            )
+        )
+
+
+def _uvarint(value: int) -> bytes:
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _bit_list(bits: Iterable[int]) -> bytes:
+    """Bit i is the i-th least significant of a big-endian number."""
+    text = "".join("1" if bit else "0" for bit in bits)
+    return int(text[::-1] or "0", 2).to_bytes((len(text) + 7) // 8, "big")
+
+
+def _integer(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
+
+def _bytes(item: rlp.Item) -> bytes:
+    assert isinstance(item, bytes)
+    return item
+
+
+def _number(item: rlp.Item) -> int:
+    return int.from_bytes(_bytes(item), "big")

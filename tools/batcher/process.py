@@ -1,0 +1,221 @@
+"""The batcher as a program: reads the sequencer's unsafe chain and posts it to L1 until it is told to stop."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.batcher.batches import singular_batch, span_batch
+from rollup_node.tools.batcher.blocks import L2Block, parse_block
+from rollup_node.tools.batcher.channels import (
+    CHANNEL_ID_BYTES,
+    MAX_BLOB_DATA,
+    Compression,
+    batcher_data,
+    channel_body,
+    encode_blob,
+    frames,
+)
+from rollup_node.tools.batcher.plan import Plan, Posted
+from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
+
+CALLDATA_FRAME_BYTES = 60_000
+BLOBS_PER_TRANSACTION = 6
+GWEI = 10**9
+FEES = Fees(tip=2 * GWEI, cap=200 * GWEI, blob_cap=200 * GWEI)
+BLOB_TX_GAS = 21_000
+TICK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class BatcherSettings:
+    """Where to read and post, and in which form."""
+
+    l1: str
+    engine: str
+    node: str
+    inbox: Address
+    genesis_time: int
+    key: Key
+    spans: bool
+    blobs: bool
+    compression: Compression
+    state_file: Path | None
+
+
+class Batcher:
+    """The shell around `Plan`: asks L1, engine and node, and posts."""
+
+    def __init__(self, settings: BatcherSettings) -> None:
+        self._settings = settings
+        self._l1 = JsonRpcClient(settings.l1)
+        self._engine = JsonRpcClient(settings.engine)
+        self._node = JsonRpcClient(settings.node)
+        self._plan = Plan()
+        self._chain_id = 0
+        self.channels = 0
+        self.blobs = 0
+
+    async def run(self) -> None:
+        """Posts for ever; an endpoint that does not answer is asked again."""
+        while True:
+            try:
+                await self._tick()
+            except (EndpointError, RpcFailure) as error:
+                _say(f"waiting: {error}")
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _tick(self) -> None:
+        status = await self._node.call("optimism_syncStatus")
+        safe, unsafe = status["safe_l2"], status["unsafe_l2"]
+        if int(unsafe["hash"], 16) == 0:
+            return
+        self._plan.see_safe(safe["number"], bytes.fromhex(safe["hash"][2:]))
+        l1_head = int(await self._l1.call("eth_blockNumber"), 16)
+        if self._plan.overdue(l1_head) or await self._vanished():
+            _say("a posted channel is gone or overdue: starting again from the safe head")
+            self._plan.restart()
+            return
+        wanted = self._plan.wanted(unsafe["number"])
+        if wanted:
+            blocks = [await self._block(number) for number in wanted]
+            await self._post(blocks, l1_head)
+
+    async def _vanished(self) -> bool:
+        """Whether L1 knows a posted transaction no more, neither included nor waiting."""
+        for channel in self._plan.posted:
+            for transaction in channel.transactions:
+                if await self._l1.call("eth_getTransactionByHash", to_hex(transaction)) is None:
+                    return True
+        return False
+
+    async def _block(self, number: int) -> L2Block:
+        raw = await self._engine.call("debug_getRawBlock", hex(number))
+        return parse_block(number, bytes.fromhex(raw[2:]))
+
+    async def _post(self, blocks: Sequence[L2Block], l1_head: int) -> None:
+        parents = [None, *(block.hash for block in blocks)]
+        linked = all(parent in (None, block.batch.parent_hash) for parent, block in zip(parents, blocks, strict=False))
+        if not linked or not self._plan.fits(blocks[0].batch.parent_hash):
+            _say("the unsafe chain was reorganised: starting again from the safe head")
+            self._plan.restart()
+            return
+        parent_origin = (await self._block(blocks[0].number - 1)).batch.epoch.number if blocks[0].number > 1 else 0
+        items = self._data_items(self._encode(blocks, parent_origin))
+        hashes = await self._send(items)
+        last = blocks[-1]
+        self._plan.sent(Posted(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
+        self.channels += 1
+        self._write_state()
+        _say(f"posted blocks {blocks[0].number} to {last.number} in {len(hashes)} transactions, {len(items)} items")
+
+    def _encode(self, blocks: Sequence[L2Block], parent_origin: int) -> bytes:
+        batches = [block.batch for block in blocks]
+        if self._settings.spans:
+            encoded = [span_batch(batches, self._settings.genesis_time, parent_origin)]
+        else:
+            encoded = [singular_batch(batch) for batch in batches]
+        return channel_body(encoded, self._settings.compression)
+
+    def _data_items(self, body: bytes) -> list[bytes]:
+        size = MAX_BLOB_DATA - 1 if self._settings.blobs else CALLDATA_FRAME_BYTES
+        return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
+
+    async def _send(self, items: Sequence[bytes]) -> list[bytes]:
+        if not self._chain_id:
+            self._chain_id = int(await self._l1.call("eth_chainId"), 16)
+        key = self._settings.key
+        nonce = int(await self._l1.call("eth_getTransactionCount", to_hex(key.address), "pending"), 16)
+        hashes: list[bytes] = []
+        if self._settings.blobs:
+            for at in range(0, len(items), BLOBS_PER_TRANSACTION):
+                blobs = [encode_blob(item) for item in items[at : at + BLOBS_PER_TRANSACTION]]
+                built = blob_transaction(
+                    key, self._chain_id, nonce + len(hashes), self._settings.inbox, blobs, BLOB_TX_GAS, FEES
+                )
+                await self._l1.call("eth_sendRawTransaction", to_hex(built.pooled))
+                hashes.append(built.hash)
+                self.blobs += len(blobs)
+            return hashes
+        for item in items:
+            gas = BLOB_TX_GAS + 40 * len(item)
+            raw = dynamic_fee_transaction(
+                key, self._chain_id, nonce + len(hashes), self._settings.inbox, 0, item, gas, FEES
+            )
+            await self._l1.call("eth_sendRawTransaction", to_hex(raw))
+            hashes.append(keccak256(raw))
+        return hashes
+
+    def _write_state(self) -> None:
+        path = self._settings.state_file
+        if path is not None:
+            fresh = path.with_suffix(".new")
+            fresh.write_text(
+                json.dumps({"channels": self.channels, "blobs": self.blobs, "restarts": self._plan.restarts})
+            )
+            fresh.replace(path)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for client in (self._l1, self._engine, self._node):
+            await client.close()
+
+
+def _say(text: str) -> None:
+    print(f"batcher: {text}", flush=True)
+
+
+def _settings(argv: Sequence[str]) -> BatcherSettings:
+    parser = argparse.ArgumentParser(
+        prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
+    )
+    parser.add_argument("--l1", required=True, help="L1 JSON-RPC")
+    parser.add_argument("--engine", required=True, help="the sequencer's execution engine, JSON-RPC without JWT")
+    parser.add_argument("--node", required=True, help="the sequencer's rollup node, JSON-RPC")
+    parser.add_argument("--inbox", required=True, help="batch inbox address")
+    parser.add_argument("--genesis-time", type=int, required=True, help="L2 genesis time in seconds")
+    parser.add_argument("--key-file", type=Path, required=True, help="file with the batcher's key in hex")
+    parser.add_argument("--batch", choices=("span", "singular"), default="span")
+    parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs")
+    parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli")
+    parser.add_argument("--state-file", type=Path, help="counts of what was posted, as JSON, kept current")
+    given = parser.parse_args(argv)
+    return BatcherSettings(
+        l1=given.l1,
+        engine=given.engine,
+        node=given.node,
+        inbox=bytes.fromhex(given.inbox.removeprefix("0x")),
+        genesis_time=given.genesis_time,
+        key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
+        spans=given.batch == "span",
+        blobs=given.da == "blobs",
+        compression=Compression(given.compression),
+        state_file=given.state_file,
+    )
+
+
+async def _run(settings: BatcherSettings) -> None:
+    batcher = Batcher(settings)
+    try:
+        await batcher.run()
+    finally:
+        await batcher.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs until a signal ends it."""
+    settings: Any = _settings(sys.argv[1:] if argv is None else argv)
+    try:
+        asyncio.run(_run(settings))
+    except KeyboardInterrupt:
+        return 0
+    return 0

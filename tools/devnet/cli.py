@@ -1,0 +1,69 @@
+"""`rollup-node devnet`: flags in, exit code out."""
+
+import asyncio
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
+from rollup_node.tools.devnet import view as views
+from rollup_node.tools.devnet.children import ChildEnded
+from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets
+from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.network import StartFailed
+from rollup_node.tools.devnet.ports import PortInUse
+from rollup_node.tools.devnet.run import DirectoryInUse, NoProgress, Result, data_directory, run
+from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
+
+SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs a local network; 0 only when all output roots are equal."""
+    started = time.monotonic()
+    try:
+        settings = parse(argv)
+        if settings.prepare:
+            return _prepare(settings)
+        with data_directory(settings.data_dir) as root:
+            result = asyncio.run(run(settings, root, views.choose(settings.json, settings.blocks), started))
+    except SettingsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except (ChildEnded, StartFailed, PortInUse, DirectoryInUse, NoProgress, EndpointError, RpcFailure) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted before the network was up", file=sys.stderr)
+        return 130
+    _print(result, settings.json)
+    return 0 if result.output_roots_equal else 1
+
+
+def _print(result: Result, as_json: bool) -> None:
+    if as_json:
+        values = dataclasses.asdict(result)
+        print(json.dumps({name: values[name] for name in SHOWN}))
+        return
+    if result.output_roots_equal:
+        print(f"{result.blocks} blocks, output roots equal on both nodes; safe {result.safe}, ", end="")
+        print(
+            f"finalized {result.finalized}; first safe block after {result.first_safe_seconds} s, {result.seconds} s in all"
+        )
+    else:
+        print(f"output roots DIFFER first at block {result.first_difference}")
+
+
+def _prepare(settings: DevnetSettings) -> int:
+    if settings.data_dir is None:
+        raise SettingsError("--prepare: give the --data-dir to write into")
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    places, now = Places(settings.data_dir), int(time.time())
+    write_secrets(places)
+    write_json(places.l1_genesis, l1_genesis(now))
+    write_json(places.l1_chain, l1_chain_config())
+    write_json(places.l2_genesis, l2_genesis(settings.forks, now))
+    print(f"wrote {places.l1_genesis.name}, {places.l2_genesis.name} and {places.jwt.name} into {settings.data_dir}")
+    return 0

@@ -1,0 +1,159 @@
+"""The files of a local network: genesis of both chains, rollup.json, keys, JWT secret, and `network.json`."""
+
+import json
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.batcher.signing import Key
+from rollup_node.tools.devnet.settings import DevnetSettings
+
+L1_CHAIN_ID = 900
+L2_CHAIN_ID = 901
+ETHER = 10**18
+GAS_LIMIT = 30_000_000
+PORTAL = bytes.fromhex("6900000000000000000000000000000000000001")
+SYSTEM_CONFIG = bytes.fromhex("6900000000000000000000000000000000000002")
+INBOX = bytes.fromhex("ff00000000000000000000000000000000000901")
+# Writes its call data as one log: four topics and data for the portal, three for the system config.
+PORTAL_CODE = "608036038060805f376060356040356020355f35845fa400"
+SYSTEM_CONFIG_CODE = "606036038060605f376040356020355f35835fa300"
+BASE_FEE_SCALAR, BLOB_BASE_FEE_SCALAR = 1368, 810_949
+SCALAR = b"\x01" + bytes(23) + BLOB_BASE_FEE_SCALAR.to_bytes(4, "big") + BASE_FEE_SCALAR.to_bytes(4, "big")
+EIP1559 = {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250}
+PRAGUE_BLOBS = {"target": 6, "max": 9, "baseFeeUpdateFraction": 5_007_716}
+
+# The well-known keys of development chains: they hold play money only.
+DEV_KEYS = tuple(
+    Key(bytes.fromhex(text))
+    for text in (
+        "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+        "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+        "5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a",
+        "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
+    )
+)
+DEPOSITOR_KEY, BATCHER_KEY, TRANSFER_KEY, RECEIVER_KEY = DEV_KEYS
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each file of the network lies."""
+
+    root: Path
+
+    @property
+    def l1_genesis(self) -> Path:
+        return self.root / "l1-genesis.json"
+
+    @property
+    def l2_genesis(self) -> Path:
+        return self.root / "l2-genesis.json"
+
+    @property
+    def rollup(self) -> Path:
+        return self.root / "rollup.json"
+
+    @property
+    def l1_chain(self) -> Path:
+        return self.root / "l1-chain-config.json"
+
+    @property
+    def jwt(self) -> Path:
+        return self.root / "jwt.txt"
+
+    @property
+    def batcher_key(self) -> Path:
+        return self.root / "batcher-key.txt"
+
+    @property
+    def network(self) -> Path:
+        return self.root / "network.json"
+
+    def log(self, name: str) -> Path:
+        return self.root / f"{name}.log"
+
+    def node(self, name: str) -> Path:
+        return self.root / name
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes by rename, so that a reader never sees half a file."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(value, indent=2) + "\n")
+    fresh.replace(path)
+
+
+def write_secrets(places: Places) -> None:
+    """The JWT secret of the engines and the batcher's key, readable by the owner only; kept when present."""
+    for path, text in ((places.jwt, secrets.token_hex(32)), (places.batcher_key, BATCHER_KEY.secret.hex())):
+        if not path.exists():
+            path.touch(mode=0o600)
+            path.write_text(text + "\n")
+
+
+def l1_genesis(timestamp: int) -> dict[str, Any]:
+    """The embedded L1 (Prague at genesis) with the two logger contracts and money for the dev keys."""
+    return {
+        "config": l1_chain_config(),
+        "timestamp": hex(timestamp),
+        "gasLimit": hex(GAS_LIMIT * 2),
+        "baseFeePerGas": hex(10**9),
+        "difficulty": "0x0",
+        "alloc": {
+            **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
+            to_hex(PORTAL): {"balance": "0x0", "code": "0x" + PORTAL_CODE},
+            to_hex(SYSTEM_CONFIG): {"balance": "0x0", "code": "0x" + SYSTEM_CONFIG_CODE},
+        },
+    }
+
+
+def l1_chain_config() -> dict[str, Any]:
+    """The L1's chain config with its blob schedule, for `rollup.l1-chain-config`."""
+    blocks = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
+    return {
+        "chainId": L1_CHAIN_ID,
+        **{f"{name}Block": 0 for name in (*blocks, "berlin", "london")},
+        "terminalTotalDifficulty": 0,
+        "shanghaiTime": 0,
+        "cancunTime": 0,
+        "pragueTime": 0,
+        "blobSchedule": {
+            "cancun": {"target": 3, "max": 6, "baseFeeUpdateFraction": 3_338_477},
+            "prague": PRAGUE_BLOBS,
+        },
+    }
+
+
+def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:
+    """The rollup config on top of two genesis blocks."""
+    return {
+        "genesis": {
+            "l1": {"hash": l1_hash, "number": 0},
+            "l2": {"hash": l2_hash, "number": 0},
+            "l2_time": l2_time,
+            "system_config": {
+                "batcherAddr": to_hex(BATCHER_KEY.address),
+                "overhead": to_hex(bytes(32)),
+                "scalar": to_hex(SCALAR),
+                "gasLimit": GAS_LIMIT,
+                "eip1559Params": "0x0000000000000000",
+                "operatorFeeParams": to_hex(bytes(32)),
+                "minBaseFee": 0,
+                "daFootprintGasScalar": 0,
+            },
+        },
+        "block_time": settings.l2_block_time,
+        "max_sequencer_drift": 600,
+        "seq_window_size": 200,
+        "channel_timeout": 120,
+        "l1_chain_id": L1_CHAIN_ID,
+        "l2_chain_id": L2_CHAIN_ID,
+        **{f"{fork}_time": (l2_time + offset if offset else 0) for fork, offset in settings.forks.items()},
+        "batch_inbox_address": to_hex(INBOX),
+        "deposit_contract_address": to_hex(PORTAL),
+        "l1_system_config_address": to_hex(SYSTEM_CONFIG),
+        "chain_op_config": EIP1559,
+    }

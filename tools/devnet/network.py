@@ -1,0 +1,219 @@
+"""Starts the programs of a local network in order, each after what it needs answers, and describes them."""
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.devnet.children import Children, python
+from rollup_node.tools.devnet.files import (
+    INBOX,
+    L1_CHAIN_ID,
+    Places,
+    l1_chain_config,
+    l1_genesis,
+    rollup_json,
+    write_json,
+    write_secrets,
+)
+from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.ports import LOOPBACK, Ports
+from rollup_node.tools.devnet.settings import DevnetSettings
+
+SEQUENCER, VERIFIER = "sequencer", "verifier"
+NODES = (SEQUENCER, VERIFIER)
+READY_SECONDS = 60.0
+POLL_SECONDS = 0.1
+EPOCH_POLL = "2s"
+HEAD_POLL = "500ms"
+
+
+class StartFailed(RuntimeError):
+    """A part of the network does not come up; the text says which."""
+
+
+def url(port: int) -> str:
+    """An HTTP URL on the loopback interface."""
+    return f"http://{LOOPBACK}:{port}"
+
+
+class Network:
+    """The programs of one local network, and where they listen."""
+
+    def __init__(self, settings: DevnetSettings, places: Places, ports: Ports) -> None:
+        self._settings = settings
+        self.places = places
+        self._ports = ports
+        self.children = Children()
+        foreign = settings.foreign
+        self.l1 = foreign.l1 or url(ports.l1)
+        self.beacon = foreign.beacon or url(ports.beacon)
+        self.engines = {
+            SEQUENCER: foreign.sequencer_engine or self._embedded(SEQUENCER),
+            VERIFIER: foreign.verifier_engine or self._embedded(VERIFIER),
+        }
+        self.nodes = {name: url(ports.nodes[name].rpc) for name in NODES}
+        self.metrics = {name: url(ports.nodes[name].metrics) for name in NODES}
+
+    def _embedded(self, name: str) -> tuple[str, str]:
+        return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
+
+    async def start(self) -> None:
+        """Brings everything up; raises StartFailed or ChildEnded."""
+        write_secrets(self.places)
+        if not self._prepared():
+            write_json(self.places.l1_genesis, l1_genesis(int(time.time())))
+        self._start_l1()
+        l1_zero = await self._block_zero("L1", self.l1)
+        if not self._prepared():
+            write_json(self.places.l2_genesis, l2_genesis(self._settings.forks, int(l1_zero["timestamp"], 16)))
+        write_json(self.places.l1_chain, l1_chain_config())
+        self._start_engines()
+        hashes = {name: await self._block_zero(f"engine of the {name}", self.engines[name][0]) for name in NODES}
+        if hashes[SEQUENCER]["hash"] != hashes[VERIFIER]["hash"]:
+            raise StartFailed(
+                "the two execution engines have different genesis blocks; start both from l2-genesis.json"
+            )
+        l2_zero = hashes[SEQUENCER]
+        rollup = rollup_json(self._settings, l1_zero["hash"], l2_zero["hash"], int(l2_zero["timestamp"], 16))
+        write_json(self.places.rollup, rollup)
+        self.describe()
+        for name in NODES:
+            self.children.start(f"{name} node", self._node_command(name), self.places.log(name))
+        await self._answers("sequencer node", self.nodes[SEQUENCER], "optimism_version")
+        self.children.start("batcher", self._batcher_command(l2_zero), self.places.log("batcher"))
+        self.describe()
+
+    def _prepared(self) -> bool:
+        """Whether the genesis files of --prepare are to be used: engines of the user's own were started from them."""
+        foreign = self._settings.foreign
+        return bool(foreign.sequencer_engine or foreign.verifier_engine) and self.places.l2_genesis.exists()
+
+    def describe(self) -> None:
+        """Writes `network.json`: every URL and file, for programs that drive the network."""
+        write_json(
+            self.places.network,
+            {
+                "l1": self.l1,
+                "beacon": self.beacon,
+                "jwt": str(self.places.jwt),
+                "rollup": str(self.places.rollup),
+                "l2_genesis": str(self.places.l2_genesis),
+                "nodes": {
+                    name: {
+                        "rpc": self.nodes[name],
+                        "metrics": self.metrics[name],
+                        "engine": self.engines[name][0],
+                        "engine_auth": self.engines[name][1],
+                        "processes": str(self.places.node(name) / "processes.json"),
+                        "log": str(self.places.log(name)),
+                    }
+                    for name in NODES
+                },
+                "pids": self.children.pids(),
+            },
+        )
+
+    def _start_l1(self) -> None:
+        foreign = self._settings.foreign
+        if foreign.l1:
+            return
+        block_time = str(self._settings.l1_block_time)
+        if foreign.anvil:
+            self.children.start("anvil", self._anvil_command(foreign.anvil, block_time), self.places.log("l1"))
+            return
+        arguments = ["--genesis", str(self.places.l1_genesis), "--port", str(self._ports.l1)]
+        arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
+        self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.places.log("l1"))
+
+    def _anvil_command(self, binary: str, block_time: str) -> list[str]:
+        found = shutil.which(binary)
+        if found is None:
+            raise StartFailed(f"--anvil {binary}: no such program")
+        listen = ["--host", LOOPBACK, "--port", str(self._ports.l1), "--chain-id", str(L1_CHAIN_ID)]
+        genesis = ["--init", str(self.places.l1_genesis), "--hardfork", "prague", "--slots-in-an-epoch", "2"]
+        return [found, *listen, *genesis, "--block-time", block_time]
+
+    def _start_engines(self) -> None:
+        given = {SEQUENCER: self._settings.foreign.sequencer_engine, VERIFIER: self._settings.foreign.verifier_engine}
+        for name in NODES:
+            if given[name] is not None:
+                continue
+            ports = self._ports.nodes[name]
+            arguments = ["--genesis", str(self.places.l2_genesis), "--jwt", str(self.places.jwt)]
+            arguments += ["--http", str(ports.engine), "--auth", str(ports.engine_auth)]
+            command = python("rollup_node.tools.devnet.engine", *arguments)
+            self.children.start(f"{name} engine", command, self.places.log(f"{name}-engine"))
+
+    def _node_command(self, name: str) -> list[str]:
+        ports, foreign = self._ports.nodes[name], self._settings.foreign
+        without_beacon = foreign.anvil is not None or (foreign.l1 is not None and foreign.beacon is None)
+        options = {
+            "l1": self.l1,
+            "l1.http-poll-interval": HEAD_POLL,
+            "l1.epoch-poll-interval": EPOCH_POLL,
+            **({"l1.beacon.ignore": "true", "l1.trustrpc": "true"} if without_beacon else {"l1.beacon": self.beacon}),
+            "l2": self.engines[name][1],
+            "l2.jwt-secret": str(self.places.jwt),
+            "rollup.config": str(self.places.rollup),
+            "rollup.l1-chain-config": str(self.places.l1_chain),
+            "rpc.addr": LOOPBACK,
+            "rpc.port": str(ports.rpc),
+            "rpc.enable-admin": "true",
+            "metrics.enabled": "true",
+            "metrics.addr": LOOPBACK,
+            "metrics.port": str(ports.metrics),
+            "p2p.disable": "true",
+            "log.level": self._settings.log_level,
+            "runtime.dir": str(self.places.node(name)),
+            "workers": "1",
+        }
+        if name == SEQUENCER:
+            options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
+        return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
+
+    def _batcher_command(self, l2_zero: dict[str, Any]) -> list[str]:
+        options = {
+            "l1": self.l1,
+            "engine": self.engines[SEQUENCER][0],
+            "node": self.nodes[SEQUENCER],
+            "inbox": to_hex(INBOX),
+            "genesis-time": str(int(l2_zero["timestamp"], 16)),
+            "key-file": str(self.places.batcher_key),
+            "batch": self._settings.batch,
+            "da": self._settings.da,
+            "compression": self._settings.compression,
+            "state-file": str(self.places.root / "batcher.json"),
+        }
+        return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
+
+    async def _block_zero(self, name: str, endpoint: str) -> dict[str, Any]:
+        block = await self._answers(name, endpoint, "eth_getBlockByNumber", "0x0", False)
+        if not isinstance(block, dict):
+            raise StartFailed(f"{name} at {endpoint} has no block 0")
+        return block
+
+    async def _answers(self, name: str, endpoint: str, method: str, *params: Any) -> Any:
+        """The first answer of an endpoint that is starting."""
+        client = JsonRpcClient(endpoint, timeout=5.0)
+        deadline = time.monotonic() + READY_SECONDS
+        try:
+            while True:
+                self.children.check()
+                try:
+                    return await client.call(method, *params)
+                except (EndpointError, RpcFailure) as error:
+                    if time.monotonic() > deadline:
+                        raise StartFailed(f"{name} did not answer within {READY_SECONDS:.0f} s: {error}") from error
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            await client.close()
+
+
+def clear(root: Path) -> None:
+    """Removes what an earlier network left in a data directory: chains start anew each time."""
+    for path in (*root.glob("*.log"), root / "network.json", root / "batcher.json"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,171 @@
+"""One run of a local network from start to comparison."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rollup_node.ipc.jsonrpc import JsonRpcClient
+from rollup_node.tools.devnet import ports
+from rollup_node.tools.devnet.compare import compare_output_roots
+from rollup_node.tools.devnet.files import Places
+from rollup_node.tools.devnet.network import NODES, SEQUENCER, VERIFIER, Network, clear
+from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.status import NetworkStatus, Watcher
+from rollup_node.tools.devnet.traffic import Traffic
+from rollup_node.tools.devnet.view import View
+
+TICK_SECONDS = 0.25
+TRAFFIC_SECONDS = 1.0
+STALL_SECONDS = 120.0
+
+
+class NoProgress(RuntimeError):
+    """The safe heads stand still."""
+
+
+class DirectoryInUse(RuntimeError):
+    """Another network runs in this data directory."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What --json prints; `seconds` from the command to the last comparison."""
+
+    blocks: int
+    safe: int
+    finalized: int
+    output_roots_equal: bool
+    seconds: float
+    processes: dict[str, Any]
+    first_difference: int | None
+    first_safe_seconds: float | None
+
+
+@contextmanager
+def data_directory(given: Path | None) -> Iterator[Path]:
+    """The given directory, locked, or a temporary one that is removed at the end."""
+    if given is None:
+        path = Path(tempfile.mkdtemp(prefix="rollup-devnet-"))
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+        return
+    given.mkdir(parents=True, exist_ok=True)
+    lock = os.open(given / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DirectoryInUse(f"--data-dir {given}: another network runs here; stop it or give another") from error
+        clear(given)
+        yield given
+    finally:
+        os.close(lock)
+
+
+async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> Result:
+    """Runs the network until its end, compares, and stops it."""
+    network = Network(settings, Places(root), ports.choose(settings.base_port, NODES))
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        view.say(f"starting the network in {root}")
+        starting = asyncio.ensure_future(network.start())
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not starting.done():
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+            raise KeyboardInterrupt
+        await starting
+        view.say(f"L1 {network.l1}  sequencer {network.nodes[SEQUENCER]}  verifier {network.nodes[VERIFIER]}")
+        return await _follow(network, settings, view, stop, started)
+    finally:
+        view.close()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        await asyncio.to_thread(network.children.stop)
+
+
+async def _follow(
+    network: Network, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+) -> Result:
+    watcher = Watcher(network.l1, network.nodes, network.places.root)
+    l1, l2 = JsonRpcClient(network.l1), JsonRpcClient(network.engines[SEQUENCER][0])
+    traffic = asyncio.create_task(_traffic(Traffic(l1, l2, lambda text: None)))
+    try:
+        status, first_safe = await _until_end(network, watcher, settings, view, stop, started)
+        traffic.cancel()
+        safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
+        view.say(f"comparing the output roots of blocks 0 to {safe}")
+        comparison = await compare_output_roots(watcher.nodes, safe)
+        return Result(
+            blocks=comparison.blocks,
+            safe=safe,
+            finalized=finalized,
+            output_roots_equal=comparison.equal,
+            seconds=round(time.monotonic() - started, 1),
+            processes={name: [asdict(entry) for entry in found] for name, found in status.processes.items()},
+            first_difference=comparison.first_difference,
+            first_safe_seconds=first_safe,
+        )
+    finally:
+        traffic.cancel()
+        for client in (l1, l2):
+            await client.close()
+        await watcher.close()
+
+
+async def _until_end(
+    network: Network, watcher: Watcher, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+) -> tuple[NetworkStatus, float | None]:
+    """Watches until the end of the run; also gives the seconds until the verifier's first safe block."""
+    highest, changed, first_safe = -1, time.monotonic(), None
+    while True:
+        network.children.check()
+        status = await watcher.look()
+        view.show(status)
+        safe, now = _lowest(status, "safe"), time.monotonic()
+        verifier = status.nodes.get(VERIFIER)
+        if first_safe is None and verifier is not None and verifier.safe > 0:
+            first_safe = round(now - started, 1)
+        if safe > highest:
+            highest, changed = safe, now
+        elif now - changed > STALL_SECONDS:
+            raise NoProgress(
+                f"no new safe block for {STALL_SECONDS:.0f} s (safe {safe}); see the logs in the data directory"
+            )
+        reached = settings.blocks is not None and safe >= settings.blocks
+        elapsed = settings.duration is not None and now - started >= settings.duration
+        known = all(heads is not None for heads in status.nodes.values())
+        if known and (reached or elapsed or stop.is_set()):
+            return status, first_safe
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), TICK_SECONDS) if not stop.is_set() else await asyncio.sleep(
+                TICK_SECONDS
+            )
+
+
+def _lowest(status: NetworkStatus, head: str) -> int:
+    return min((getattr(heads, head) if heads else 0 for heads in status.nodes.values()), default=0)
+
+
+async def _traffic(traffic: Traffic) -> None:
+    while True:
+        await traffic.round()
+        await asyncio.sleep(TRAFFIC_SECONDS)

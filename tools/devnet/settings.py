@@ -1,0 +1,150 @@
+"""The flags of `rollup-node devnet`, as one checked value."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+
+DEFAULT_FORK = "jovian"
+
+
+class SettingsError(ValueError):
+    """A flag has a value that cannot be; the text is one line for the user."""
+
+
+@dataclass(frozen=True)
+class ForeignParts:
+    """Programs of the user's own in place of the embedded parts; engines are JSON-RPC (public, authenticated) URLs."""
+
+    l1: str | None = None
+    beacon: str | None = None
+    anvil: str | None = None
+    sequencer_engine: tuple[str, str] | None = None
+    verifier_engine: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class DevnetSettings:
+    """What network to run and when to end; times in seconds."""
+
+    blocks: int | None
+    duration: float | None
+    l1_block_time: int
+    l2_block_time: int
+    forks: dict[str, int]
+    batch: str
+    compression: str
+    da: str
+    base_port: int
+    data_dir: Path | None
+    json: bool
+    prepare: bool
+    log_level: str
+    foreign: ForeignParts
+
+
+def parse(argv: Sequence[str]) -> DevnetSettings:
+    """Reads the flags; raises SettingsError, or SystemExit(0) after --help."""
+    given = _parser().parse_args(argv)
+    for name, value, least in (
+        ("--blocks", given.blocks, 1),
+        ("--duration", given.duration, 1),
+        ("--l1-block-time", given.l1_block_time, 1),
+        ("--l2-block-time", given.l2_block_time, 1),
+    ):
+        if value is not None and value < least:
+            raise SettingsError(f"{name}: must be at least {least}, not {value}")
+    if given.l2_block_time > given.l1_block_time:
+        raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
+    if given.base_port and not 1024 <= given.base_port <= 65_500:
+        raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {given.base_port}")
+    if given.anvil and given.da == "blobs":
+        raise SettingsError(
+            "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
+        )
+    if given.l1 and not given.beacon and given.da == "blobs":
+        raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
+    return DevnetSettings(
+        blocks=given.blocks,
+        duration=given.duration,
+        l1_block_time=given.l1_block_time,
+        l2_block_time=given.l2_block_time,
+        forks=_fork_offsets(given.fork),
+        batch=given.batch,
+        compression=given.compression,
+        da=given.da,
+        base_port=given.base_port,
+        data_dir=given.data_dir.absolute() if given.data_dir else None,
+        json=given.json,
+        prepare=given.prepare,
+        log_level=given.log_level,
+        foreign=ForeignParts(
+            l1=given.l1,
+            beacon=given.beacon,
+            anvil=given.anvil,
+            sequencer_engine=_engine("--sequencer-engine", given.sequencer_engine),
+            verifier_engine=_engine("--verifier-engine", given.verifier_engine),
+        ),
+    )
+
+
+def _fork_offsets(given: Sequence[str]) -> dict[str, int]:
+    """Fork to seconds after genesis: everything up to Jovian at genesis, unless a fork is given."""
+    offsets = {name: 0 for name in FORK_NAMES[: FORK_NAMES.index(DEFAULT_FORK) + 1] if name != FORK_NAMES[0]}
+    for entry in given:
+        name, separator, text = entry.partition("=")
+        if name not in FORK_NAMES[1:]:
+            raise SettingsError(f"--fork {entry}: no fork is called {name!r}; there are {', '.join(FORK_NAMES[1:])}")
+        if not separator or not text.isdigit():
+            raise SettingsError(f"--fork {entry}: give it as NAME=OFFSET, in seconds after genesis")
+        if int(text) > 0:
+            raise SettingsError(
+                f"--fork {entry}: not available yet: forks that activate after genesis (only offset 0 works today)"
+            )
+        offsets.update({earlier: 0 for earlier in FORK_NAMES[1 : FORK_NAMES.index(name) + 1]})
+    return offsets
+
+
+def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    public, separator, authenticated = value.partition(",")
+    if not separator or not public.startswith("http") or not authenticated.startswith("http"):
+        raise SettingsError(f"{flag} {value}: give two URLs, PUBLIC,AUTHENTICATED")
+    return public, authenticated
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> "None":  # type: ignore[override]
+        raise SettingsError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="rollup-node devnet",
+        allow_abbrev=False,
+        description="Runs a whole rollup on this machine: L1 with Beacon API, two execution engines, a sequencer node, "
+        "a verifier node and a batcher. Ends by comparing the output roots of both nodes for every block.",
+    )
+    add = parser.add_argument
+    add("--blocks", type=int, metavar="N", help="stop when the verifier's safe head reaches N")
+    add("--duration", type=float, metavar="SECONDS", help="stop after so long")
+    add("--l1-block-time", type=int, default=2, metavar="SECONDS")
+    add("--l2-block-time", type=int, default=1, metavar="SECONDS")
+    add("--fork", action="append", default=[], metavar="NAME=OFFSET", help="activate a fork, seconds after genesis")
+    add("--batch", choices=("span", "singular"), default="span", help="form of the batches")
+    add("--compression", choices=("brotli", "zlib"), default="brotli", help="of the channels")
+    add("--da", choices=("blobs", "calldata"), default="blobs", help="where batches are posted")
+    add("--base-port", type=int, default=0, metavar="PORT", help="first of the ports; 0: free ones")
+    add("--data-dir", type=Path, metavar="DIR", help="keep genesis, keys, logs, network.json and processes.json here")
+    add("--json", action="store_true", help="print only the result, as one line of JSON")
+    add("--prepare", action="store_true", help="write the files into --data-dir, for engines of your own, and stop")
+    add("--log-level", default="info", help="of the nodes, whose logs go to files of the data directory")
+    add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")
+    add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
+    add("--beacon", metavar="URL", help="the Beacon API that goes with --l1")
+    add("--sequencer-engine", metavar="URL,AUTHURL", help="execution engine of your own for the sequencer")
+    add("--verifier-engine", metavar="URL,AUTHURL", help="execution engine of your own for the verifier")
+    return parser

@@ -1,0 +1,104 @@
+"""What the running network shows: heads of both nodes, L1, batches and the memory of every process."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class NodeHeads:
+    """L2 heads of a node by number; None when it does not answer or is starting."""
+
+    unsafe: int
+    safe: int
+    finalized: int
+
+
+@dataclass(frozen=True)
+class ProcessState:
+    """One process of a node; memory is its proportional set size in MiB."""
+
+    role: str
+    pid: int
+    incarnation: int
+    memory: float
+
+
+@dataclass
+class NetworkStatus:
+    """One look at everything."""
+
+    l1_head: int | None = None
+    nodes: dict[str, NodeHeads | None] = field(default_factory=dict)
+    batches: dict[str, int] = field(default_factory=dict)
+    processes: dict[str, list[ProcessState]] = field(default_factory=dict)
+
+
+class Watcher:
+    """Asks L1 and the nodes, reads the state files."""
+
+    def __init__(self, l1: str, nodes: Mapping[str, str], root: Path) -> None:
+        self._l1 = JsonRpcClient(l1, timeout=3.0)
+        self.nodes = {name: JsonRpcClient(url, timeout=5.0) for name, url in nodes.items()}
+        self._root = root
+
+    async def look(self) -> NetworkStatus:
+        """The state now; what does not answer is shown as unknown."""
+        status = NetworkStatus()
+        try:
+            status.l1_head = int(await self._l1.call("eth_blockNumber"), 16)
+        except (EndpointError, RpcFailure):
+            status.l1_head = None
+        for name, client in self.nodes.items():
+            status.nodes[name] = await _heads(client)
+            status.processes[name] = read_processes(self._root / name / "processes.json")
+        status.batches = _read_json(self._root / "batcher.json")
+        return status
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for client in (self._l1, *self.nodes.values()):
+            await client.close()
+
+
+async def _heads(client: JsonRpcClient) -> NodeHeads | None:
+    try:
+        answer = await client.call("optimism_syncStatus")
+    except (EndpointError, RpcFailure):
+        return None
+    numbers = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
+    return NodeHeads(*numbers) if int(answer["unsafe_l2"]["hash"], 16) else None
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def read_processes(path: Path) -> list[ProcessState]:
+    """A node's `processes.json` with the memory of each process; empty when there is none."""
+    found = []
+    for entry in _read_json(path).get("processes", []):
+        copy = entry.get("copy")
+        role = entry["role"] if copy in (None, "") else f"{entry['role']}.{copy}"
+        found.append(ProcessState(role, entry["pid"], entry["incarnation"], memory_of(entry["pid"])))
+    return found
+
+
+def memory_of(pid: int) -> float:
+    """Proportional set size in MiB; 0 when the process is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024 / MIB
+    except OSError:
+        return 0.0
+    return 0.0

@@ -1,0 +1,126 @@
+"""What the user sees while the network runs: a live table in a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from typing import Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from rollup_node.tools.devnet.status import NetworkStatus
+
+LINE_SECONDS = 2.0
+
+
+class View(Protocol):
+    """Shows messages and states."""
+
+    def say(self, text: str) -> None: ...
+
+    def show(self, status: NetworkStatus) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SilentView:
+    """For --json: messages go nowhere, only the result is printed."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def show(self, status: NetworkStatus) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class LineView:
+    """One line each two seconds, on standard output."""
+
+    def __init__(self, target: int | None) -> None:
+        self._target = target
+        self._next = 0.0
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def show(self, status: NetworkStatus) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + LINE_SECONDS
+        parts = [f"L1 {_shown(status.l1_head)}"]
+        for name, heads in status.nodes.items():
+            text = f"{heads.unsafe}/{heads.safe}/{heads.finalized}" if heads else "starting"
+            parts.append(f"{name} unsafe/safe/finalized {text}")
+        batches = status.batches
+        parts.append(f"batches {batches.get('channels', 0)} blobs {batches.get('blobs', 0)}")
+        self.say("  ".join(parts) + (f"  of {self._target}" if self._target else ""))
+
+    def close(self) -> None:
+        pass
+
+
+class LiveView:
+    """A table that is drawn anew, with a progress bar towards the number of safe blocks asked for."""
+
+    def __init__(self, target: int | None) -> None:
+        self._target = target
+        self._console = Console()
+        self._live = Live(console=self._console, refresh_per_second=4, transient=False)
+        self._live.start()
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False)
+
+    def show(self, status: NetworkStatus) -> None:
+        self._live.update(Group(self._heads(status), self._processes(status), self._progress(status)))
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _heads(self, status: NetworkStatus) -> Table:
+        table = Table(title=f"L1 head {_shown(status.l1_head)}", expand=False)
+        for column in ("node", "unsafe", "safe", "finalized"):
+            table.add_column(column, justify="left" if column == "node" else "right")
+        for name, heads in status.nodes.items():
+            numbers = (heads.unsafe, heads.safe, heads.finalized) if heads else ("starting", "", "")
+            table.add_row(name, *map(str, numbers))
+        batches = status.batches
+        table.caption = f"{batches.get('channels', 0)} batches posted, {batches.get('blobs', 0)} blobs"
+        return table
+
+    def _processes(self, status: NetworkStatus) -> Table:
+        table = Table(expand=False)
+        for column in ("node", "process", "pid", "started", "memory MiB"):
+            table.add_column(column, justify="right" if column in ("pid", "started", "memory MiB") else "left")
+        for name, processes in status.processes.items():
+            for process in processes:
+                starts = f"{process.incarnation}x"
+                table.add_row(name, process.role, str(process.pid), starts, f"{process.memory:.0f}")
+            if processes:
+                table.add_row(name, "together", "", "", f"{sum(process.memory for process in processes):.0f}")
+        return table
+
+    def _progress(self, status: NetworkStatus) -> Group:
+        safe = min((heads.safe if heads else 0) for heads in status.nodes.values()) if status.nodes else 0
+        if not self._target:
+            return Group(Text(f"safe on both nodes: {safe} (end with Ctrl-C)"))
+        return Group(
+            ProgressBar(total=self._target, completed=min(safe, self._target), width=60),
+            Text(f"{safe} of {self._target} blocks safe on both nodes"),
+        )
+
+
+def choose(json: bool, target: int | None) -> View:
+    """The view that fits the output."""
+    if json:
+        return SilentView()
+    return LiveView(target) if sys.stdout.isatty() else LineView(target)
+
+
+def _shown(number: int | None) -> str:
+    return "starting" if number is None else str(number)

@@ -1,0 +1,192 @@
+"""The recording as an L1 JSON-RPC endpoint and a Beacon API on one loopback port.
+
+What the recording lacks is answered with an error that says so. `blobs` may be switched off to serve sidecars alone,
+whose proofs are computed here.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ckzg
+import orjson
+from aiohttp import web
+
+from rollup_node.stages.blobs.kzg import load_setup
+from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.tools.devnet.jsonrpc_server import SERVER_ERROR, JsonRpc, Listener, Method, RpcError, application
+from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
+
+SEPOLIA_CHAIN_ID = 11_155_111
+BEACON_GENESIS_TIME = 1_655_733_600
+SLOT_SECONDS = 12
+LABEL_DISTANCE = {"latest": 0, "safe": 16, "finalized": 32}
+
+
+class RecordedL1:
+    """The eth namespace over a recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._head = recording.last_with_transactions().number
+
+    def methods(self) -> dict[str, Method]:
+        """The method table."""
+        return {
+            "eth_chainId": lambda: hex(SEPOLIA_CHAIN_ID),
+            "eth_blockNumber": lambda: hex(self._head),
+            "eth_getBlockByNumber": self.block_by_number,
+            "eth_getBlockByHash": self.block_by_hash,
+            "eth_getBlockReceipts": self.receipts,
+            "eth_getTransactionReceipt": self.receipt,
+        }
+
+    def block_by_number(self, number: str, full: bool) -> Any:
+        if number in LABEL_DISTANCE:
+            wanted = max(self._recording.first, self._head - LABEL_DISTANCE[number])
+        else:
+            wanted = int(number, 16)
+        return _or_error(lambda: self._recording.block(wanted).block(full))
+
+    def block_by_hash(self, block_hash: str, full: bool) -> Any:
+        return _or_error(lambda: self._recording.block_by_hash(from_hex(block_hash)).block(full))
+
+    def receipts(self, block: str) -> Any:
+        return _or_error(lambda: self._find(block).receipts_json())
+
+    def receipt(self, transaction: str) -> Any:
+        for block in self._recording.by_number.values():
+            if block.receipts is not None:
+                for answer in block.receipts_json():
+                    if answer["transactionHash"] == transaction:
+                        return answer
+        raise RpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
+
+    def _find(self, block: str) -> RecordedBlock:
+        is_hash = len(block) == 66
+        return self._recording.block_by_hash(from_hex(block)) if is_hash else self._recording.block(int(block, 16))
+
+
+def _or_error(answer: Any) -> Any:
+    try:
+        return answer()
+    except Missing as error:
+        raise RpcError(SERVER_ERROR, str(error)) from error
+
+
+class RecordedBeacon:
+    """The Beacon API over a recording's blobs."""
+
+    def __init__(self, recording: Recording, blobs_endpoint: bool) -> None:
+        self._recording = recording
+        self._blobs_endpoint = blobs_endpoint
+        self._slots = {self._slot(block): block for block in recording.by_number.values()}
+        self.proof = cache(self._compute_proof)
+
+    def add_routes(self, app: web.Application) -> None:
+        """Adds the routes a rollup node asks for."""
+        get = app.router.add_get
+        get("/eth/v1/node/version", _constant({"version": "recorded/1"}))
+        get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(BEACON_GENESIS_TIME)}))
+        get("/eth/v1/config/spec", _constant({"SECONDS_PER_SLOT": str(SLOT_SECONDS)}))
+        get("/eth/v1/beacon/blob_sidecars/{slot}", self.sidecars)
+        if self._blobs_endpoint:
+            get("/eth/v1/beacon/blobs/{slot}", self.blobs)
+
+    async def blobs(self, request: web.Request) -> web.Response:
+        wanted = [part for value in request.query.getall("versioned_hashes", []) for part in value.split(",")]
+        found = self._hashes(request)
+        if found is None:
+            return _json({"code": 404, "message": "block not found"}, 404)
+        chosen = [item for item in found if not wanted or to_hex(item) in wanted]
+        missing = [item for item in chosen if item not in self._recording.blobs]
+        if missing:
+            return _json({"code": 500, "message": f"blob {to_hex(missing[0])} was not recorded"}, 500)
+        return _json({"data": [to_hex(self._recording.blobs[item][0]) for item in chosen]})
+
+    async def sidecars(self, request: web.Request) -> web.Response:
+        found = self._hashes(request)
+        if found is None:
+            return _json({"code": 404, "message": "block not found"}, 404)
+        asked = [int(part) for value in request.query.getall("indices", []) for part in value.split(",")]
+        answers = []
+        for index, item in enumerate(found):
+            if asked and index not in asked:
+                continue
+            if item not in self._recording.blobs:
+                if asked:
+                    return _json({"code": 500, "message": f"blob {to_hex(item)} was not recorded"}, 500)
+                continue
+            blob, commitment = self._recording.blobs[item]
+            answers.append(
+                {
+                    "index": str(index),
+                    "blob": to_hex(blob),
+                    "kzg_commitment": to_hex(commitment),
+                    "kzg_proof": to_hex(self.proof(item)),
+                }
+            )
+        return _json({"data": answers})
+
+    def _hashes(self, request: web.Request) -> list[bytes] | None:
+        block = self._slots.get(int(request.match_info["slot"])) if request.match_info["slot"].isdigit() else None
+        return None if block is None else block.blob_hashes()
+
+    def _slot(self, block: RecordedBlock) -> int:
+        return (block.timestamp - BEACON_GENESIS_TIME) // SLOT_SECONDS
+
+    def _compute_proof(self, versioned_hash: bytes) -> bytes:
+        blob, commitment = self._recording.blobs[versioned_hash]
+        return bytes(ckzg.compute_blob_kzg_proof(blob, commitment, load_setup()))
+
+
+def _constant(data: dict[str, str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(request: web.Request) -> web.Response:
+        return _json({"data": data})
+
+    return answer
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(value), content_type="application/json", status=status)
+
+
+async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: bool) -> None:
+    """Serves until cancelled; prints its URL once it listens."""
+    recording = Recording.load(folder)
+    app = application(JsonRpc(RecordedL1(recording).methods()))
+    beacon = RecordedBeacon(recording, blobs_endpoint)
+    if proofs_ahead:
+        for versioned_hash in recording.blobs:
+            beacon.proof(versioned_hash)
+    beacon.add_routes(app)
+    listener = Listener(app, port)
+    await listener.start()
+    print(f"serving L1 {recording.first} to {recording.last} at {listener.url}", flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await listener.stop()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the server until a signal ends it."""
+    parser = argparse.ArgumentParser(
+        prog="recorded", description="Serves recorded L1 data as L1 JSON-RPC and Beacon API.", allow_abbrev=False
+    )
+    parser.add_argument("folder", type=Path, help="the recording: l1_blocks.jsonl.gz, expected.json, blob_*.bin")
+    parser.add_argument("--port", type=int, default=0, help="0: a free one, printed")
+    parser.add_argument("--sidecars-only", action="store_true", help="without the /blobs endpoint")
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    if not (given.folder / "l1_blocks.jsonl.gz").is_file():
+        print(f"error: {given.folder} holds no recording (l1_blocks.jsonl.gz is missing)", file=sys.stderr)
+        return 1
+    try:
+        asyncio.run(serve(given.folder, given.port, not given.sidecars_only, given.sidecars_only))
+    except KeyboardInterrupt:
+        return 0
+    return 0
