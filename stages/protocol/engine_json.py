@@ -1,0 +1,184 @@
+"""Payloads and attributes as the engine API writes them (node-behaviour 11.2)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.protocol.hexes import (
+    HexError,
+    address_from_hex,
+    from_hex,
+    from_hex_sized,
+    from_quantity,
+    hash_from_hex,
+    shown,
+    to_hex,
+)
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash
+
+
+class PayloadError(ValueError):
+    """The JSON is not a payload; the text says where."""
+
+
+def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
+    """PayloadAttributes: `noTxPool` is left out when false, `minBaseFee` is a plain number."""
+    found: dict[str, Any] = {
+        "timestamp": hex(attributes.timestamp),
+        "prevRandao": to_hex(attributes.prev_randao),
+        "suggestedFeeRecipient": to_hex(attributes.fee_recipient),
+    }
+    if attributes.withdrawals:
+        found["withdrawals"] = []
+    if attributes.parent_beacon_root is not None:
+        found["parentBeaconBlockRoot"] = to_hex(attributes.parent_beacon_root)
+    found["transactions"] = ["0x" + transaction.hex() for transaction in attributes.transactions]
+    if attributes.no_tx_pool:
+        found["noTxPool"] = True
+    found["gasLimit"] = hex(attributes.gas_limit)
+    if attributes.eip1559_params is not None:
+        found["eip1559Params"] = to_hex(attributes.eip1559_params)
+    if attributes.min_base_fee is not None:
+        found["minBaseFee"] = attributes.min_base_fee
+    return found
+
+
+def encode_attributes(attributes: PayloadAttributes) -> bytes:
+    """The JSON text of `attributes_to_json`."""
+    return msgspec.json.encode(attributes_to_json(attributes))
+
+
+def attributes_from_json(found: Any) -> PayloadAttributes:
+    """The inverse of `attributes_to_json`; PayloadError for anything else."""
+    source = _object(found, "payload attributes")
+    params, minimum = source.get("eip1559Params"), source.get("minBaseFee")
+    if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
+        raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {shown(minimum)}")
+    try:
+        return PayloadAttributes(
+            timestamp=from_quantity(source.get("timestamp")),
+            prev_randao=hash_from_hex(source.get("prevRandao")),
+            fee_recipient=address_from_hex(source.get("suggestedFeeRecipient")),
+            withdrawals=_withdrawals(source),
+            parent_beacon_root=_optional_hash(source, "parentBeaconBlockRoot"),
+            transactions=_transactions(source.get("transactions", [])),
+            no_tx_pool=source.get("noTxPool") is True,
+            gas_limit=from_quantity(source.get("gasLimit")),
+            eip1559_params=None if params is None else from_hex_sized(params, 8),
+            min_base_fee=minimum,
+        )
+    except HexError as error:
+        raise PayloadError(f"payload attributes: {error}") from None
+
+
+def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
+    """ExecutionPayload; the parent beacon root travels beside it."""
+    found: dict[str, Any] = {
+        "parentHash": to_hex(payload.parent_hash),
+        "feeRecipient": to_hex(payload.fee_recipient),
+        "stateRoot": to_hex(payload.state_root),
+        "receiptsRoot": to_hex(payload.receipts_root),
+        "logsBloom": to_hex(payload.logs_bloom),
+        "prevRandao": to_hex(payload.prev_randao),
+        "blockNumber": hex(payload.block_number),
+        "gasLimit": hex(payload.gas_limit),
+        "gasUsed": hex(payload.gas_used),
+        "timestamp": hex(payload.timestamp),
+        "extraData": to_hex(payload.extra_data),
+        "baseFeePerGas": hex(payload.base_fee),
+        "blockHash": to_hex(payload.block_hash),
+        "transactions": ["0x" + transaction.hex() for transaction in payload.transactions],
+    }
+    if payload.withdrawals:
+        found["withdrawals"] = []
+    if payload.blob_gas_used is not None:
+        found["blobGasUsed"] = hex(payload.blob_gas_used)
+    if payload.excess_blob_gas is not None:
+        found["excessBlobGas"] = hex(payload.excess_blob_gas)
+    if payload.withdrawals_root is not None:
+        found["withdrawalsRoot"] = to_hex(payload.withdrawals_root)
+    return found
+
+
+def encode_payload(payload: ExecutionPayload) -> bytes:
+    """The JSON text of `payload_to_json`."""
+    return msgspec.json.encode(payload_to_json(payload))
+
+
+def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
+    """An ExecutionPayload object; PayloadError for anything else, also for one with withdrawals in it."""
+    source = _object(found, "execution payload")
+    get = source.get
+    try:
+        return ExecutionPayload(
+            parent_hash=hash_from_hex(get("parentHash")),
+            fee_recipient=address_from_hex(get("feeRecipient")),
+            state_root=hash_from_hex(get("stateRoot")),
+            receipts_root=hash_from_hex(get("receiptsRoot")),
+            logs_bloom=from_hex_sized(get("logsBloom"), 256),
+            prev_randao=hash_from_hex(get("prevRandao")),
+            block_number=from_quantity(get("blockNumber")),
+            gas_limit=from_quantity(get("gasLimit")),
+            gas_used=from_quantity(get("gasUsed")),
+            timestamp=from_quantity(get("timestamp")),
+            extra_data=from_hex(get("extraData")),
+            base_fee=from_quantity(get("baseFeePerGas"), 256),
+            block_hash=hash_from_hex(get("blockHash")),
+            transactions=_transactions(get("transactions")),
+            withdrawals=_withdrawals(source),
+            blob_gas_used=_optional_quantity(source, "blobGasUsed"),
+            excess_blob_gas=_optional_quantity(source, "excessBlobGas"),
+            withdrawals_root=_optional_hash(source, "withdrawalsRoot"),
+            parent_beacon_root=parent_beacon_root,
+        )
+    except HexError as error:
+        raise PayloadError(f"execution payload: {error}") from None
+
+
+def envelope_from_json(found: Any) -> ExecutionPayload:
+    """The answer of engine_getPayload, any version; what else is in it is not read."""
+    envelope = _object(found, "payload envelope")
+    try:
+        root = _optional_hash(envelope, "parentBeaconBlockRoot")
+    except HexError as error:
+        raise PayloadError(f"payload envelope: {error}") from None
+    return payload_from_json(envelope.get("executionPayload"), root)
+
+
+def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
+    """The form in which a payload and its parent beacon root travel together."""
+    found: dict[str, Any] = {"executionPayload": payload_to_json(payload)}
+    if payload.parent_beacon_root is not None:
+        found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root)
+    return found
+
+
+def _object(found: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise PayloadError(f"expected an object as {what}, got {shown(found)}")
+    return found
+
+
+def _withdrawals(source: Mapping[str, Any]) -> bool:
+    withdrawals = source.get("withdrawals")
+    if withdrawals is None or withdrawals == []:
+        return withdrawals is not None
+    raise PayloadError("withdrawals: expected an empty list")
+
+
+def _transactions(found: Any) -> tuple[bytes, ...]:
+    if not isinstance(found, list):
+        raise PayloadError(f"transactions: expected a list, got {shown(found)}")
+    return tuple([from_hex(transaction) for transaction in found])
+
+
+def _optional_hash(source: Mapping[str, Any], name: str) -> Hash | None:
+    text = source.get(name)
+    return None if text is None else hash_from_hex(text)
+
+
+def _optional_quantity(source: Mapping[str, Any], name: str) -> int | None:
+    text = source.get(name)
+    return None if text is None else from_quantity(text)
