@@ -1,0 +1,58 @@
+"""The batcher's plan: what is posted next, and when it begins again."""
+
+from rollup_node.tools.batcher.plan import MAX_BLOCKS, PATIENCE, Plan, Posted
+
+GENESIS = bytes(32)
+
+
+def _channel(first: int, last: int, sent_at: int = 10) -> Posted:
+    return Posted(first, last, bytes([last]) * 32, (bytes([first]) * 32,), sent_at)
+
+
+def test_nothing_is_wanted_before_the_safe_head_is_known() -> None:
+    assert list(Plan().wanted(5)) == []
+
+
+def test_blocks_after_the_safe_head_are_wanted_up_to_the_unsafe_head() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    assert list(plan.wanted(3)) == [1, 2, 3]
+    plan.sent(_channel(1, 3))
+    assert list(plan.wanted(5)) == [4, 5]
+    assert plan.fits(bytes([3]) * 32)
+    assert not plan.fits(bytes([9]) * 32)
+
+
+def test_a_channel_is_bounded() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    assert len(plan.wanted(10_000)) == MAX_BLOCKS
+
+
+def test_what_became_safe_is_forgotten() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    plan.sent(_channel(1, 3))
+    plan.sent(_channel(4, 6))
+    plan.see_safe(3, bytes([3]) * 32)
+    assert [channel.first for channel in plan.posted] == [4]
+    assert plan.next_block == 7
+
+
+def test_a_safe_head_beyond_what_was_posted_moves_the_start() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    plan.see_safe(8, bytes([8]) * 32)
+    assert list(plan.wanted(9)) == [9]
+
+
+def test_an_overdue_channel_and_a_restart() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    plan.sent(_channel(1, 3, sent_at=10))
+    assert not plan.overdue(10 + PATIENCE)
+    assert plan.overdue(11 + PATIENCE)
+    plan.restart()
+    plan.see_safe(0, GENESIS)
+    assert list(plan.wanted(2)) == [1, 2]
+    assert plan.restarts == 1
