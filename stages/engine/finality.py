@@ -1,0 +1,110 @@
+"""Which L2 block is final: the highest one whose L1 data lies in finalized L1 blocks (node-behaviour 11.8)."""
+
+import msgspec
+
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+
+LOOKBACK = 4 * 32 + 1
+DELAY = 64
+
+
+class NeedCanonical(msgspec.Struct, frozen=True):
+    """The canonical L1 block of a number."""
+
+    number: int
+
+
+class Finalize(msgspec.Struct, frozen=True):
+    """This L2 block is final."""
+
+    block: L2BlockRef
+
+
+class DerivedFrom(msgspec.Struct, frozen=True):
+    """The last L2 block that became safe with the data up to an L1 block."""
+
+    l1: L1BlockRef
+    l2: L2BlockRef
+
+
+class Finality:
+    """Remembers what became safe from which L1 block, and follows L1's finalized head.
+
+    `lookback` and `delay` in L1 blocks; None takes the rule's numbers."""
+
+    def __init__(self, rollup: RollupConfig, lookback: int | None = None, delay: int | None = None) -> None:
+        self.lookback = lookback or _default_lookback(rollup)
+        self.delay = DELAY if delay is None else delay
+        self.safe: list[DerivedFrom] = []
+        self.finalized_l1: L1BlockRef | None = None
+        self.due = False
+        self.tried_at = 0
+        self.checked: tuple[L1BlockRef, ...] = ()
+
+    def reset(self) -> None:
+        """A new start: what was derived before counts no more; L1's finalized head stays."""
+        self.safe.clear()
+        self.checked = ()
+        self.due = False
+        self.tried_at = 0
+
+    def note_safe(self, block: L2BlockRef, derived_from: L1BlockRef) -> None:
+        """A block became safe with the data of an L1 block, which is never lower than before."""
+        entry = DerivedFrom(derived_from, block)
+        if self.safe and self.safe[-1].l1 == derived_from:
+            self.safe[-1] = entry
+            return
+        if self.safe and self.safe[-1].l1.number >= derived_from.number:
+            return
+        self.safe.append(entry)
+        del self.safe[: -self.lookback]
+
+    def note_finalized_l1(self, head: L1BlockRef) -> bool:
+        """L1's finalized head moved; False if it is lower than one seen before, which is refused."""
+        if self.finalized_l1 is not None and head.number < self.finalized_l1.number:
+            return False
+        if head != self.finalized_l1:
+            self.finalized_l1, self.due, self.checked = head, True, ()
+        return True
+
+    def note_idle(self, current_l1: L1BlockRef) -> None:
+        """Derivation has used up everything up to an L1 block: try again, at most once in `delay` blocks."""
+        if self.finalized_l1 is not None and current_l1.number >= self.tried_at + self.delay:
+            self.tried_at, self.due = current_l1.number, True
+
+    def next(self, finalized: L2BlockRef) -> NeedCanonical | Finalize | None:
+        """What is due above the present finalized block: two L1 blocks to be checked, then the promotion."""
+        candidate = self._candidate() if self.due else None
+        if candidate is None or self.finalized_l1 is None or candidate.l2.number <= finalized.number:
+            return None
+        for ref in (self.finalized_l1, candidate.l1):
+            if ref not in self.checked:
+                return NeedCanonical(ref.number)
+        return Finalize(candidate.l2)
+
+    def give_canonical(self, need: NeedCanonical, found: L1BlockRef | None) -> None:
+        """Takes the canonical block asked for; ResetError if it is another one than was derived from."""
+        candidate = self._candidate()
+        if candidate is None or self.finalized_l1 is None or found is None or found.number != need.number:
+            return
+        for ref, what in ((self.finalized_l1, "finalized L1 block"), (candidate.l1, "block derived from")):
+            if ref.number == need.number and ref.hash != found.hash:
+                raise ResetError(f"the {what} {ref} is not canonical: L1 has {found}")
+            if ref.number == need.number:
+                self.checked = (*self.checked, ref)
+
+    def done(self) -> None:
+        """The promotion was made."""
+        self.due = False
+
+    def _candidate(self) -> DerivedFrom | None:
+        limit = -1 if self.finalized_l1 is None else self.finalized_l1.number
+        return next((entry for entry in reversed(self.safe) if entry.l1.number <= limit), None)
+
+
+def _default_lookback(rollup: RollupConfig) -> int:
+    if rollup.alt_da is None:
+        return LOOKBACK
+    return max(LOOKBACK, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window + 1)
