@@ -22,7 +22,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of all messages: the tag is the class name."""
 
 
-class Health(Message, tag="Health"):
+class Health(Message, frozen=True, tag="Health"):
     """What is wrong with the publishing process now; empty when all is well."""
 
     problems: tuple[str, ...]
@@ -31,7 +31,7 @@ class Health(Message, tag="Health"):
 # --- status.l1 ---------------------------------------------------------------------------------------------------
 
 
-class L1Heads(Message, tag="L1Heads"):
+class L1Heads(Message, frozen=True, tag="L1Heads"):
     """The L1 chain as l1 sees it; a label not known yet is None."""
 
     head: L1BlockRef | None
@@ -42,7 +42,7 @@ class L1Heads(Message, tag="L1Heads"):
 # --- l1.blocks (derivation asks) and l1.origins (engine asks) ------------------------------------------------------
 
 
-class WantL1Blocks(Message, tag="WantL1Blocks"):
+class WantL1Blocks(Message, frozen=True, tag="WantL1Blocks"):
     """The canonical L1 blocks `first` to `first + count - 1`; l1 sends each when it has it. A later ask with a
     higher `first` says that all before it have arrived."""
 
@@ -50,13 +50,13 @@ class WantL1Blocks(Message, tag="WantL1Blocks"):
     count: int
 
 
-class L1BlockFound(Message, tag="L1BlockFound"):
+class L1BlockFound(Message, frozen=True, tag="L1BlockFound"):
     """A verified canonical L1 block."""
 
     block: L1Block
 
 
-class L1BlockMissing(Message, tag="L1BlockMissing"):
+class L1BlockMissing(Message, frozen=True, tag="L1BlockMissing"):
     """There is no such block yet (`head` is the newest visible number), or it cannot be fetched now."""
 
     number: int
@@ -67,7 +67,7 @@ class L1BlockMissing(Message, tag="L1BlockMissing"):
 # --- blobs.contents (derivation asks) ------------------------------------------------------------------------------
 
 
-class WantBlobs(Message, tag="WantBlobs"):
+class WantBlobs(Message, frozen=True, tag="WantBlobs"):
     """The blobs of some inbox transactions of one L1 block, in the order given; `urgent` when derivation waits."""
 
     block: L1BlockRef
@@ -83,14 +83,14 @@ class BlobContent(msgspec.Struct, frozen=True, array_like=True):
     refused: str | None
 
 
-class BlobsFound(Message, tag="BlobsFound"):
+class BlobsFound(Message, frozen=True, tag="BlobsFound"):
     """The contents in the order asked for."""
 
     block_hash: Hash
     contents: tuple[BlobContent, ...]
 
 
-class BlobsMissing(Message, tag="BlobsMissing"):
+class BlobsMissing(Message, frozen=True, tag="BlobsMissing"):
     """They cannot be had now; the need goes on being repeated. `not_found` when every endpoint said so."""
 
     block_hash: Hash
@@ -101,7 +101,7 @@ class BlobsMissing(Message, tag="BlobsMissing"):
 # --- engine.blocks (derivation asks) -------------------------------------------------------------------------------
 
 
-class WantStart(Message, tag="WantStart"):
+class WantStart(Message, frozen=True, tag="WantStart"):
     """Derivation is empty and asks where to begin; a `reason` asks the engine to look for a new start first.
     `reset` is the number of the start that is no longer wanted (0: none was had)."""
 
@@ -109,7 +109,7 @@ class WantStart(Message, tag="WantStart"):
     reason: str | None
 
 
-class PipelineStart(Message, tag="PipelineStart"):
+class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     """Where to begin: `base` and its config by derivation-rules RS1, and the safe head with the system config that
     stands in its own block (attributes-rules 3.4). `reset` counts starts and is higher for each new one."""
 
@@ -120,7 +120,7 @@ class PipelineStart(Message, tag="PipelineStart"):
     base_config: SystemConfig
 
 
-class Derived(Message, tag="Derived"):
+class Derived(Message, frozen=True, tag="Derived"):
     """Attributes for the block after `parent`. `sequence` counts within a reset; repeated until `Applied`."""
 
     reset: int
@@ -131,7 +131,7 @@ class Derived(Message, tag="Derived"):
     concluding: bool
 
 
-class Applied(Message, tag="Applied"):
+class Applied(Message, frozen=True, tag="Applied"):
     """What the engine made of `Derived` number `sequence`.
 
     accepted: `safe_head` is the new (pending) safe head. replaced: the payload was invalid and `safe_head` is its
@@ -145,7 +145,7 @@ class Applied(Message, tag="Applied"):
     safe_config: SystemConfig
 
 
-class WantL2Blocks(Message, tag="WantL2Blocks"):
+class WantL2Blocks(Message, frozen=True, tag="WantL2Blocks"):
     """The local canonical L2 blocks `first` to `last`, for overlap rules."""
 
     reset: int
@@ -153,7 +153,7 @@ class WantL2Blocks(Message, tag="WantL2Blocks"):
     last: int
 
 
-class L2BlocksFound(Message, tag="L2BlocksFound"):
+class L2BlocksFound(Message, frozen=True, tag="L2BlocksFound"):
     """Blocks `first` to `last` in order; empty with a `problem` when they cannot be had (undecided)."""
 
     reset: int
@@ -166,7 +166,7 @@ class L2BlocksFound(Message, tag="L2BlocksFound"):
 # --- status.derivation ---------------------------------------------------------------------------------------------
 
 
-class DerivationStatus(Message, tag="DerivationStatus"):
+class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     """How far the pipeline has read: `current_l1` is the origin it is at, `idle` that all of it is used up and the
     engine has every block of it."""
 
@@ -179,7 +179,7 @@ class DerivationStatus(Message, tag="DerivationStatus"):
 # --- status.engine -------------------------------------------------------------------------------------------------
 
 
-class EngineStatus(Message, tag="EngineStatus"):
+class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads; None while a start is being looked for. `reset` is the number of the start in force."""
 
     reset: int
@@ -195,33 +195,33 @@ class EngineStatus(Message, tag="EngineStatus"):
 # --- engine.control (rpc asks) -------------------------------------------------------------------------------------
 
 
-class StartSequencer(Message, tag="StartSequencer"):
+class StartSequencer(Message, frozen=True, tag="StartSequencer"):
     """admin_startSequencer; `id` is unique to the asking incarnation, a repeated id gets the first answer again."""
 
     id: int
     head: Hash
 
 
-class StopSequencer(Message, tag="StopSequencer"):
+class StopSequencer(Message, frozen=True, tag="StopSequencer"):
     """admin_stopSequencer."""
 
     id: int
 
 
-class ResetPipeline(Message, tag="ResetPipeline"):
+class ResetPipeline(Message, frozen=True, tag="ResetPipeline"):
     """admin_resetDerivationPipeline."""
 
     id: int
 
 
-class WantOutput(Message, tag="WantOutput"):
+class WantOutput(Message, frozen=True, tag="WantOutput"):
     """optimism_outputAtBlock."""
 
     id: int
     number: int
 
 
-class ControlDone(Message, tag="ControlDone"):
+class ControlDone(Message, frozen=True, tag="ControlDone"):
     """The answer to the first three: an `error` text, or the `head` where the call gives one."""
 
     id: int
@@ -229,7 +229,7 @@ class ControlDone(Message, tag="ControlDone"):
     head: Hash | None
 
 
-class OutputFound(Message, tag="OutputFound"):
+class OutputFound(Message, frozen=True, tag="OutputFound"):
     """The parts of an output root with the heads of the same moment, or an `error` text."""
 
     id: int
