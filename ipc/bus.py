@@ -16,13 +16,15 @@ from rollup_node.ipc.ask import Client, Server
 from rollup_node.ipc.board import Board
 from rollup_node.ipc.channels import Channel, Pattern
 from rollup_node.ipc.courier import Courier
+from rollup_node.ipc.pool import Pool, TaskFailed
 from rollup_node.ipc.rows import Peer, Rows
 from rollup_node.ipc.sockets import Link, check_paths, socket_path
 from rollup_node.ipc.status import Publisher, Subscriber
+from rollup_node.ipc.worker import Source, Worker
 
-__all__ = ["Bus", "Client", "Peer", "Publisher", "Rows", "Server", "Subscriber"]
+__all__ = ["Bus", "Client", "Peer", "Pool", "Publisher", "Rows", "Server", "TaskFailed", "Worker"]
 
-BOARD_SECONDS = 0.1
+BOARD_SECONDS = 0.2
 
 
 class Endpoint(Protocol):
@@ -112,6 +114,21 @@ class Bus:
         entry = self._entry(channel, Pattern.STATUS, serving=False)
         link = self._link(entry, zmq.SUB)
         self._add(Subscriber(channel, link, self._courier, self._server(entry), entry.down, handler))
+
+    def dispatch(self, channel: str) -> Pool:
+        """Binds a WORK channel whose tasks this role has."""
+        entry = self._entry(channel, Pattern.WORK, serving=True)
+        link = self._link(entry, zmq.ROUTER)
+        return self._add(Pool(channel, link, self._courier, self._clients(entry), entry.down, entry.up))
+
+    def work(self, handlers: Mapping[str, Callable[[Any], Any]]) -> Worker:
+        """Runs the tasks of WORK channels, those of the first named first, by pure functions task -> result."""
+        sources = []
+        for channel, handler in handlers.items():
+            entry = self._entry(channel, Pattern.WORK, serving=False)
+            link = self._link(entry, zmq.DEALER, only_connected=True)
+            sources.append(Source(channel, link, self._courier, self._server(entry), entry.down, entry.up, handler))
+        return self._add(Worker(self._courier, sources))
 
     async def run(self) -> None:
         """The pump: moves messages until it is cancelled. Errors of handlers come out of it."""

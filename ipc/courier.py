@@ -1,5 +1,6 @@
 """What all channels of one process share: who it is, who lives, and how payloads get into and out of envelopes."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -52,7 +53,7 @@ class Courier:
     def __init__(self, me: Peer, board: Board, arenas: Mapping[int, Arena]) -> None:
         self.me = me
         self.board = board
-        self.counters = dict.fromkeys(COUNTERS, 0)
+        self.counters = Counter(dict.fromkeys(COUNTERS, 0))
         self.last_refusal = ""
         self._arenas = arenas
         self._readers: dict[int, int] = {}
