@@ -1,0 +1,16 @@
+"""What an unknown name was probably meant to be."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names most like this one, without regard to case, best first."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    return [by_lower[match] for match in get_close_matches(name.lower()[:100], by_lower, n=count, cutoff=0.6)]
+
+
+def did_you_mean(name: str, known: Iterable[str], count: int = 1, prefix: str = "") -> str:
+    """The end of an error line: `; did you mean x?`, or nothing."""
+    names = nearest(name, known, count)
+    return f"; did you mean {' or '.join(prefix + found for found in names)}?" if names else ""

@@ -1,0 +1,149 @@
+"""From a command line, an environment and an options file to values: flag before variable before file before
+default."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import configargparse
+
+from rollup_node.node.options.environment import Environment, read_environment
+from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.file import OptionsFile
+from rollup_node.node.options.kinds import BOOL, read_boolean
+from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.options.table import OPTIONS, SECTIONS
+from rollup_node.node.options.values import Given, Values
+
+PROGRAM = "rollup-node"
+FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
+INFORMATION = {"-h": "--help", "--help": "--help", "-v": "--version", "--version": "--version"}
+_EPILOG = f"""An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
+these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms, lists with
+commas between items or by repeating the flag.
+
+Commands: {PROGRAM} devnet, {PROGRAM} batches, {PROGRAM} replay; each has its own --help."""
+
+
+class Parsed(NamedTuple):
+    """The values, and lines to log as warnings."""
+
+    values: Values
+    warnings: tuple[str, ...]
+
+
+class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
+    """ConfigArgParse with errors raised instead of printed."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(" ".join(message.split()))
+
+
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> Parsed:
+    """Reads all options; OptionError for the first that is wrong. Values are not checked against each other."""
+    environment = read_environment(environ)
+    parser = _parser()
+    namespace, _ = parser.parse_known_args(normalized(arguments), env_vars=environment.values)
+    given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment)
+    return Parsed(Values(given), environment.warnings)
+
+
+def information_asked(arguments: Sequence[str]) -> str | None:
+    """`--help` or `--version` if the arguments ask for one of them."""
+    return next((INFORMATION[word] for word in arguments if word in INFORMATION), None)
+
+
+def help_text() -> str:
+    """The text of --help: options by section, hidden ones left out."""
+    return str(_parser().format_help())
+
+
+def normalized(arguments: Sequence[str]) -> list[str]:
+    """Every flag as `--name=value`: single dashes doubled, bare booleans true, following values attached."""
+    words = list(arguments)
+    result = []
+    while words:
+        word = words.pop(0)
+        name, equals, text = word.lstrip("-").partition("=")
+        if not word.startswith("-") or word.strip("-") == "":
+            raise OptionError(f"unexpected argument {shown(word)}: options start with --")
+        if name not in FLAGS:
+            flag = f"--{name}"
+            raise OptionError(f"unknown flag {shown(flag)[1:-1]}{did_you_mean(name, FLAGS, prefix='--')}")
+        if not equals:
+            text = _following(name, words)
+        result.append(f"--{name}={text}")
+    return result
+
+
+def _following(name: str, words: list[str]) -> str:
+    """Takes the value of a flag without `=` from the words after it."""
+    if FLAGS[name].kind is BOOL:
+        return words.pop(0) if words and _is_boolean(words[0]) else "true"
+    if not words or (words[0].startswith("-") and words[0].lstrip("-").partition("=")[0] in FLAGS):
+        raise OptionError(f"flag --{name} needs a value: expected {FLAGS[name].kind.expected}")
+    return words.pop(0)
+
+
+def _is_boolean(word: str) -> bool:
+    try:
+        read_boolean(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [options]",
+        description="Follows and produces an OP Stack chain.",
+        epilog=_EPILOG,
+        formatter_class=configargparse.RawDescriptionHelpFormatter,
+        config_file_parser_class=OptionsFile,
+        allow_abbrev=False,
+        add_help=False,
+        add_env_var_help=False,
+        add_config_file_help=False,
+    )
+    for section in SECTIONS:
+        group = parser.add_argument_group(section.title)
+        for option in section.options:
+            allowed = f" One of {', '.join(option.kind.allowed)}." if option.kind.allowed else ""
+            default = "" if option.default in (None, "") else f" Default: {option.default}."
+            group.add_argument(
+                *(f"--{name}" for name in reversed(option.names)),
+                dest=option.name,
+                env_var=option.variable,
+                is_config_file=option.name == "config" or None,
+                action="append" if option.kind.many else "store",
+                metavar=option.kind.label.split()[0].upper(),
+                help=configargparse.SUPPRESS
+                if option.hidden
+                else f"{option.help}{allowed}{default} [{option.variable}]".replace("%", "%%"),
+            )
+    group = parser.add_argument_group("Information")
+    group.add_argument("-h", "--help", action="store_true", help="Print this text.")
+    group.add_argument("-v", "--version", action="store_true", help="Print the version.")
+    return parser
+
+
+def _given(texts: Mapping[str, Any], sources: Mapping[str, Any], environment: Environment) -> dict[str, Given]:
+    by_variable: dict[str, str] = {}
+    by_file: dict[str, str] = {}
+    for source, settings in sources.items():
+        for key, (action, _) in settings.items():
+            if source == "environment_variables":
+                by_variable[action.dest] = environment.spelled[key]
+            elif source.startswith("config_file|"):
+                by_file[action.dest] = f"{key} in file {source.partition('|')[2]}"
+    given = {}
+    for name, option in OPTIONS.items():
+        found = texts.get(name)
+        if found is None:
+            continue
+        items = tuple(found) if isinstance(found, list) else (found,)
+        if name in by_variable:
+            given[name] = Given(items, f"variable {by_variable[name]} (--{name})", True)
+        else:
+            given[name] = Given(items, by_file.get(name, f"flag --{name}"), option.kind.split_flags)
+    return given

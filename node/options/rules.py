@@ -1,0 +1,212 @@
+"""Which values do not go together, or are out of bounds: the refusals of node-behaviour 2.5 that need nothing but the
+options, and what this version lacks."""
+
+import os
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.values import Values
+
+MAX_BATCH = 500
+MAX_CACHE = 1_000_000
+MAX_MESH = 1000
+MAX_SEQUENCER_CONFS = 150
+MESH = ("p2p.gossip.mesh.d", "p2p.gossip.mesh.lo", "p2p.gossip.mesh.dhi", "p2p.gossip.mesh.dlazy")
+PEER_PORTS = ("p2p.listen.tcp", "p2p.listen.udp", "p2p.advertise.tcp", "p2p.advertise.udp")
+
+Rule = Callable[[Values], Iterator[str]]
+
+
+def check_options(values: Values) -> None:
+    """Raises OptionError for the first rule that is broken, then for the first part that is lacking."""
+    for rule in RULES:
+        for problem in rule(values):
+            raise OptionError(problem)
+    for problem in _lacking(values):
+        raise OptionError(f"not available yet: {problem}")
+
+
+def option_warnings(values: Values) -> Iterator[str]:
+    """Lines to log about options that were set and do little."""
+    for name in values.names_given():
+        warning = OPTIONS[name].warning
+        if warning is not None:
+            yield f"{values.source(name)}: {warning}"
+    if values.given("syncmode.offset-el-safe") and values["syncmode.offset-el-safe"] > 0:
+        yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"
+
+
+def _required(values: Values) -> Iterator[str]:
+    if not values["l1"]:
+        yield "flag l1 is required: give the JSON-RPC endpoint of L1"
+    if not values["l2"]:
+        yield "flag l2 is required: give the execution engine's authenticated endpoint, such as http://127.0.0.1:8551"
+    if not values["network"] and not values["rollup.config"]:
+        yield "flag network or rollup.config is required: name a built-in network or the chain's rollup.json"
+
+
+def _l1_limits(values: Values) -> Iterator[str]:
+    batch, rate = values["l1.rpc-max-batch-size"], values["l1.rpc-rate-limit"]
+    concurrency, cache = values["l1.max-concurrency"], values["l1.cache-size"]
+    if not 1 <= batch <= MAX_BATCH:
+        yield (
+            f"batch size is invalid or unreasonable: {values.source('l1.rpc-max-batch-size')} is {batch},"
+            f" expected 1 to {MAX_BATCH}"
+        )
+    if rate < 0:
+        yield f"rate limit cannot be negative: {values.source('l1.rpc-rate-limit')} is {rate:g}"
+    if concurrency < 1:
+        yield f"max concurrent requests cannot be less than 1: {values.source('l1.max-concurrency')} is {concurrency}"
+    if cache > MAX_CACHE:
+        yield f"cache size is dangerously large: {values.source('l1.cache-size')} is {cache}, at most {MAX_CACHE}"
+
+
+def _timeouts(values: Values) -> Iterator[str]:
+    if values["l2.engine-rpc-timeout"] <= 0:
+        yield f"{values.source('l2.engine-rpc-timeout')} must be more than 0"
+    if values["sequencer.sealing-duration"] < 0:
+        yield f"{values.source('sequencer.sealing-duration')} cannot be negative"
+
+
+def _sequencer(values: Values) -> Iterator[str]:
+    confs = values["sequencer.l1-confs"]
+    if values["sequencer.enabled"] and confs > MAX_SEQUENCER_CONFS:
+        yield (
+            f"{values.source('sequencer.l1-confs')} is {confs}, beyond the sequencer drift: at most"
+            f" {MAX_SEQUENCER_CONFS} blocks (1800 seconds)"
+        )
+
+
+def _server_ports(values: Values) -> Iterator[str]:
+    for server in ("metrics", "pprof"):
+        port = values[f"{server}.port"]
+        if values[f"{server}.enabled"] and not 0 <= port <= 65535:
+            yield f"invalid {server} port: {values.source(f'{server}.port')} is {port}, expected 0 to 65535"
+
+
+def _peers(values: Values) -> Iterator[str]:
+    if values["p2p.disable"]:
+        return
+    yield from _peer_ports(values)
+    low, high = values["p2p.peers.lo"], values["p2p.peers.hi"]
+    if low <= 0 or high <= 0 or low > high:
+        yield f"peers lo/hi tides are invalid: p2p.peers.lo is {low}, p2p.peers.hi is {high}"
+    for name in MESH:
+        if not 1 <= values[name] <= MAX_MESH:
+            yield f"mesh D param must not be 0 or exceed {MAX_MESH}: {values.source(name)} is {values[name]}"
+    security = values["p2p.security"]
+    if "none" in security and len(security) > 1:
+        yield f"cannot mix secure transport protocols with no-security: {values.source('p2p.security')}"
+    if not values["p2p.peerstore.path"]:
+        yield "peerstore path must be specified, use 'memory' to keep nothing on disk (--p2p.peerstore.path)"
+    scoring = peer_scoring(values)
+    if scoring not in ("none", "light"):
+        yield f"unknown p2p scoring level {shown(scoring)}: --p2p.scoring takes none or light"
+    if values["p2p.sequencer.key"] and values["signer.endpoint"]:
+        yield (
+            "cannot specify both a private key and a remote signer for sequencer p2p: give p2p.sequencer.key or"
+            " signer.endpoint"
+        )
+
+
+def peer_scoring(values: Values) -> str:
+    """The scoring strategy; the old names count only where the present one is not given."""
+    names = ("p2p.scoring", "p2p.scoring.peers", "p2p.scoring.topics")
+    return next(
+        (str(values[name]) for name in names if values.given(name) and values[name]), values[names[0]] or "none"
+    )
+
+
+def _peer_ports(values: Values) -> Iterator[str]:
+    for name in PEER_PORTS:
+        port = values[name]
+        if not 0 <= port <= 65535:
+            yield f"port out of range: {values.source(name)} is {port}, expected 0 or 1024 to 65535"
+        elif 0 < port < 1024:
+            yield f"port is reserved for system: {values.source(name)} is {port}, expected 0 or 1024 to 65535"
+
+
+def _signer(values: Values) -> Iterator[str]:
+    endpoint, address = values["signer.endpoint"], values["signer.address"]
+    if bool(endpoint) != bool(address):
+        yield "signer endpoint and address must both be set or not set (--signer.endpoint, --signer.address)"
+    files = [f"signer.tls.{name}" for name in ("ca", "cert", "key")]
+    empty = [name for name in files if not values[name]]
+    if values["signer.tls.enabled"] and empty:
+        yield f"signer endpoint with TLS needs all of {', '.join(files)}: {empty[0]} is empty"
+
+
+def _conductor(values: Values) -> Iterator[str]:
+    if not values["conductor.enabled"]:
+        return
+    if not values["sequencer.enabled"]:
+        yield "sequencer must be enabled when conductor is enabled: add --sequencer.enabled"
+    state = values["rpc.admin-state"]
+    if state and os.path.exists(state):
+        yield f"config persistence must be disabled when conductor is enabled: remove --rpc.admin-state={state}"
+
+
+def _alt_da(values: Values) -> Iterator[str]:
+    server = values["altda.da-server"]
+    if not values["altda.enabled"]:
+        return
+    if not server:
+        yield "altDA config error: no DA server was given (--altda.da-server)"
+    elif not _is_http_address(server):
+        yield f"altDA config error: {values.source('altda.da-server')} is not an HTTP address: {shown(server)}"
+
+
+def _is_http_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+
+
+def _sync(values: Values) -> Iterator[str]:
+    if values["l2.engine-sync"] and values.given("syncmode"):
+        yield "cannot set both --l2.engine-sync and --syncmode at the same time"
+    if values["syncmode.req-resp"] and not values["p2p.sync.req-resp"]:
+        yield "cannot set --syncmode.req-resp=true and --p2p.sync.req-resp=false at the same time"
+
+
+def _interop(values: Values) -> Iterator[str]:
+    if values["interop.rpc.addr"] and not values["interop.jwt-secret"]:
+        yield (
+            "interop RPC server requires JWT setup, but no JWT path was specified: give --interop.jwt-secret with"
+            " --interop.rpc.addr"
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    _required,
+    _l1_limits,
+    _timeouts,
+    _sequencer,
+    _server_ports,
+    _peers,
+    _signer,
+    _conductor,
+    _alt_da,
+    _sync,
+    _interop,
+)
+
+
+def _lacking(values: Values) -> Iterator[str]:
+    for name in values.names_given():
+        option = OPTIONS[name]
+        is_peer_option = name.startswith("p2p.")
+        if option.missing is None or (is_peer_option and values["p2p.disable"]):
+            continue
+        without_part = (option.kind.read(text) for text in option.harmless)
+        default = None if option.default is None else option.kind.read(option.default)
+        if values[name] not in (*without_part, default, None, ()):
+            yield f"{option.missing} ({values.source(name)})"
+    for name in ("l1", "l2"):
+        for url in values[name] if isinstance(values[name], tuple) else (values[name],):
+            if url.startswith("ws"):
+                yield f"WebSocket endpoints; use http:// or https:// ({values.source(name)})"
