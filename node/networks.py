@@ -1,0 +1,111 @@
+"""The built-in networks: every chain of the superchain registry, read when one is asked for."""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.hexes import address_from_hex, hash_from_hex
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
+
+NETWORKS_FILE = Path(__file__).with_name("networks.json")
+ALIASES = {"mainnet": "op-mainnet", "sepolia": "op-sepolia"}
+REGISTRY_CHANNEL_TIMEOUT = 300
+FROM_GENESIS = {"regolith": 0}
+"""What every registry chain has without its file saying so (attributes-rules 8.3)."""
+
+
+class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One network as it stands in the file. chain_ids: L1, L2; timing: block time in seconds, sequencing window in L1
+    blocks, maximum drift in seconds; eip1559: elasticity, denominator, denominator from Canyon."""
+
+    title: str
+    chain_ids: tuple[int, int]
+    timing: tuple[int, int, int]
+    genesis_l1: tuple[int, str]
+    genesis_l2: tuple[int, str, int]
+    system_config: tuple[str, str, str, int]
+    batch_inbox: str
+    deposit_contract: str
+    l1_system_config: str
+    eip1559: tuple[int, int, int]
+    forks: dict[str, int]
+    keep_karst_upgrade_gas: bool = False
+    pectra_blob_schedule_time: int | None = None
+    alt_da: tuple[str, str, int, int] | None = None
+    dependencies: tuple[int, ...] = ()
+
+
+class Network(NamedTuple):
+    """A built-in network; `dependencies` are the L2 chain ids it takes messages from, none where there is no set."""
+
+    name: str
+    title: str
+    config: RollupConfig
+    dependencies: tuple[int, ...]
+
+
+@cache
+def _entries() -> dict[str, NetworkEntry]:
+    return msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=dict[str, NetworkEntry])
+
+
+def network_names() -> tuple[str, ...]:
+    """All names but the aliases, in order."""
+    return tuple(_entries())
+
+
+def find_network(name: str) -> Network:
+    """The network of that name, in any letter case; OptionError with the nearest names for an unknown one."""
+    lowered = name.strip().lower()
+    wanted = ALIASES.get(lowered, lowered)
+    if wanted not in _entries():
+        hint = did_you_mean(name, (*_entries(), *ALIASES), count=3)
+        raise OptionError(f"invalid network: {shown(name)}{hint}")
+    entry = _entries()[wanted]
+    return Network(wanted, entry.title, _config(entry), entry.dependencies)
+
+
+def network_of_chain(l2_chain_id: int) -> Network | None:
+    """The network of an L2 chain id, if it is built in."""
+    return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
+
+
+def _config(entry: NetworkEntry) -> RollupConfig:
+    block_time, window, drift = entry.timing
+    batcher, overhead, scalar, gas_limit = entry.system_config
+    l2_number, l2_hash, l2_time = entry.genesis_l2
+    return RollupConfig(
+        genesis=Genesis(
+            l1=BlockId(entry.genesis_l1[0], hash_from_hex(entry.genesis_l1[1])),
+            l2=BlockId(l2_number, hash_from_hex(l2_hash)),
+            l2_time=l2_time,
+            system_config=SystemConfig(
+                address_from_hex(batcher), hash_from_hex(overhead), hash_from_hex(scalar), gas_limit
+            ),
+        ),
+        block_time=block_time,
+        max_sequencer_drift=drift,
+        seq_window_size=window,
+        channel_timeout=REGISTRY_CHANNEL_TIMEOUT,
+        l1_chain_id=entry.chain_ids[0],
+        l2_chain_id=entry.chain_ids[1],
+        fork_times=FROM_GENESIS | entry.forks,
+        batch_inbox=address_from_hex(entry.batch_inbox),
+        deposit_contract=address_from_hex(entry.deposit_contract),
+        l1_system_config=address_from_hex(entry.l1_system_config),
+        chain_op_config=ChainOpConfig(*entry.eip1559),
+        alt_da=None if entry.alt_da is None else _alt_da(*entry.alt_da),
+        pectra_blob_schedule_time=entry.pectra_blob_schedule_time,
+        keep_karst_upgrade_gas=entry.keep_karst_upgrade_gas,
+        dependency_set_size=max(1, len(entry.dependencies)),
+    )
+
+
+def _alt_da(contract: str, kind: str, challenge_window: int, resolve_window: int) -> AltDaConfig:
+    address = address_from_hex(contract)
+    return AltDaConfig(None if address == ZERO_ADDRESS else address, kind, challenge_window, resolve_window)
