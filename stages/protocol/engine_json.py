@@ -1,7 +1,7 @@
 """Payloads and attributes as the engine API writes them (node-behaviour 11.2)."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from rollup_node.stages.protocol.hexes import (
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash
+
+T = TypeVar("T")
 
 
 class PayloadError(ValueError):
@@ -53,24 +55,21 @@ def encode_attributes(attributes: PayloadAttributes) -> bytes:
 def attributes_from_json(found: Any) -> PayloadAttributes:
     """The inverse of `attributes_to_json`; PayloadError for anything else."""
     source = _object(found, "payload attributes")
-    params, minimum = source.get("eip1559Params"), source.get("minBaseFee")
+    minimum = source.get("minBaseFee")
     if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
         raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {shown(minimum)}")
-    try:
-        return PayloadAttributes(
-            timestamp=from_quantity(source.get("timestamp")),
-            prev_randao=hash_from_hex(source.get("prevRandao")),
-            fee_recipient=address_from_hex(source.get("suggestedFeeRecipient")),
-            withdrawals=_withdrawals(source),
-            parent_beacon_root=_optional_hash(source, "parentBeaconBlockRoot"),
-            transactions=_transactions(source.get("transactions", [])),
-            no_tx_pool=source.get("noTxPool") is True,
-            gas_limit=from_quantity(source.get("gasLimit")),
-            eip1559_params=None if params is None else from_hex_sized(params, 8),
-            min_base_fee=minimum,
-        )
-    except HexError as error:
-        raise PayloadError(f"payload attributes: {error}") from None
+    return PayloadAttributes(
+        timestamp=_read(source, "timestamp", from_quantity),
+        prev_randao=_read(source, "prevRandao", hash_from_hex),
+        fee_recipient=_read(source, "suggestedFeeRecipient", address_from_hex),
+        withdrawals=_withdrawals(source),
+        parent_beacon_root=_optional(source, "parentBeaconBlockRoot", hash_from_hex),
+        transactions=_optional(source, "transactions", _transactions) or (),
+        no_tx_pool=source.get("noTxPool") is True,
+        gas_limit=_read(source, "gasLimit", from_quantity),
+        eip1559_params=_optional(source, "eip1559Params", _eight_bytes),
+        min_base_fee=minimum,
+    )
 
 
 def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
@@ -110,40 +109,33 @@ def encode_payload(payload: ExecutionPayload) -> bytes:
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
     """An ExecutionPayload object; PayloadError for anything else, also for one with withdrawals in it."""
     source = _object(found, "execution payload")
-    get = source.get
-    try:
-        return ExecutionPayload(
-            parent_hash=hash_from_hex(get("parentHash")),
-            fee_recipient=address_from_hex(get("feeRecipient")),
-            state_root=hash_from_hex(get("stateRoot")),
-            receipts_root=hash_from_hex(get("receiptsRoot")),
-            logs_bloom=from_hex_sized(get("logsBloom"), 256),
-            prev_randao=hash_from_hex(get("prevRandao")),
-            block_number=from_quantity(get("blockNumber")),
-            gas_limit=from_quantity(get("gasLimit")),
-            gas_used=from_quantity(get("gasUsed")),
-            timestamp=from_quantity(get("timestamp")),
-            extra_data=from_hex(get("extraData")),
-            base_fee=from_quantity(get("baseFeePerGas"), 256),
-            block_hash=hash_from_hex(get("blockHash")),
-            transactions=_transactions(get("transactions")),
-            withdrawals=_withdrawals(source),
-            blob_gas_used=_optional_quantity(source, "blobGasUsed"),
-            excess_blob_gas=_optional_quantity(source, "excessBlobGas"),
-            withdrawals_root=_optional_hash(source, "withdrawalsRoot"),
-            parent_beacon_root=parent_beacon_root,
-        )
-    except HexError as error:
-        raise PayloadError(f"execution payload: {error}") from None
+    return ExecutionPayload(
+        parent_hash=_read(source, "parentHash", hash_from_hex),
+        fee_recipient=_read(source, "feeRecipient", address_from_hex),
+        state_root=_read(source, "stateRoot", hash_from_hex),
+        receipts_root=_read(source, "receiptsRoot", hash_from_hex),
+        logs_bloom=_read(source, "logsBloom", _bloom),
+        prev_randao=_read(source, "prevRandao", hash_from_hex),
+        block_number=_read(source, "blockNumber", from_quantity),
+        gas_limit=_read(source, "gasLimit", from_quantity),
+        gas_used=_read(source, "gasUsed", from_quantity),
+        timestamp=_read(source, "timestamp", from_quantity),
+        extra_data=_read(source, "extraData", from_hex),
+        base_fee=_read(source, "baseFeePerGas", _wide_quantity),
+        block_hash=_read(source, "blockHash", hash_from_hex),
+        transactions=_read(source, "transactions", _transactions),
+        withdrawals=_withdrawals(source),
+        blob_gas_used=_optional(source, "blobGasUsed", from_quantity),
+        excess_blob_gas=_optional(source, "excessBlobGas", from_quantity),
+        withdrawals_root=_optional(source, "withdrawalsRoot", hash_from_hex),
+        parent_beacon_root=parent_beacon_root,
+    )
 
 
 def envelope_from_json(found: Any) -> ExecutionPayload:
     """The answer of engine_getPayload, any version; what else is in it is not read."""
     envelope = _object(found, "payload envelope")
-    try:
-        root = _optional_hash(envelope, "parentBeaconBlockRoot")
-    except HexError as error:
-        raise PayloadError(f"payload envelope: {error}") from None
+    root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
     return payload_from_json(envelope.get("executionPayload"), root)
 
 
@@ -168,17 +160,30 @@ def _withdrawals(source: Mapping[str, Any]) -> bool:
     raise PayloadError("withdrawals: expected an empty list")
 
 
+def _read(source: Mapping[str, Any], name: str, convert: Callable[[Any], T]) -> T:
+    try:
+        return convert(source.get(name))
+    except HexError as error:
+        raise PayloadError(f"{name}: {error}") from None
+
+
+def _optional(source: Mapping[str, Any], name: str, convert: Callable[[Any], T]) -> T | None:
+    return None if source.get(name) is None else _read(source, name, convert)
+
+
 def _transactions(found: Any) -> tuple[bytes, ...]:
     if not isinstance(found, list):
-        raise PayloadError(f"transactions: expected a list, got {shown(found)}")
+        raise HexError(f"expected a list, got {shown(found)}")
     return tuple([from_hex(transaction) for transaction in found])
 
 
-def _optional_hash(source: Mapping[str, Any], name: str) -> Hash | None:
-    text = source.get(name)
-    return None if text is None else hash_from_hex(text)
+def _eight_bytes(text: Any) -> bytes:
+    return from_hex_sized(text, 8)
 
 
-def _optional_quantity(source: Mapping[str, Any], name: str) -> int | None:
-    text = source.get(name)
-    return None if text is None else from_quantity(text)
+def _bloom(text: Any) -> bytes:
+    return from_hex_sized(text, 256)
+
+
+def _wide_quantity(text: Any) -> int:
+    return from_quantity(text, 256)

@@ -107,7 +107,7 @@ def decode_header(raw: bytes) -> Header:
         if not _REQUIRED <= len(items) <= len(_FIELDS):
             raise HeaderError(f"header of {len(items)} fields")
         last = len(items) - 1
-        values = [
+        values: list[Any] = [
             None if item == b"" and _REQUIRED <= index < last else _decoded(item, size, is_number)
             for index, (item, (_, _, size, is_number)) in enumerate(zip(items, _FIELDS, strict=False))
         ]

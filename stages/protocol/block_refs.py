@@ -1,0 +1,172 @@
+"""L2 blocks as references and payloads: from what an engine sealed, and from its JSON-RPC (attributes-rules 4.6, 4.7)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.deposits import is_deposit
+from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
+from rollup_node.stages.protocol.hexes import HexError, from_hex, hash_from_hex, shown
+from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.system_config import config_of_block
+from rollup_node.stages.protocol.transaction_json import transaction_from_json
+from rollup_node.stages.protocol.transactions import TransactionError
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+
+
+class BlockError(ValueError):
+    """The block is not one of this rollup, or its JSON is malformed."""
+
+
+def block_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
+    """The reference of a sealed block; BlockError where it has no L1 info or is a foreign genesis."""
+    genesis = config.genesis
+    if payload.block_number == genesis.l2.number:
+        return _genesis_ref(config, payload.block_hash, payload.parent_hash, payload.timestamp)
+    try:
+        info = l1_info_of_block(payload.transactions, config.schedule().l1_info_format(payload.timestamp))
+    except L1InfoError as error:
+        raise BlockError(f"block {payload.block_number}: {error}") from None
+    return L2BlockRef(
+        hash=payload.block_hash,
+        number=payload.block_number,
+        parent_hash=payload.parent_hash,
+        timestamp=payload.timestamp,
+        l1_origin=info.origin,
+        sequence_number=info.sequence_number,
+    )
+
+
+def config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
+    """The system config that stands in a sealed block; system_config.BlockConfigError if it has none."""
+    return config_of_block(
+        config,
+        number=payload.block_number,
+        block_hash=payload.block_hash,
+        timestamp=payload.timestamp,
+        gas_limit=payload.gas_limit,
+        extra_data=payload.extra_data,
+        transactions=payload.transactions,
+    )
+
+
+def sealed_problem(config: RollupConfig, payload: ExecutionPayload) -> str | None:
+    """Why a payload that an engine has sealed cannot be a block of this rollup, or None (4.6)."""
+    transactions = payload.transactions
+    if not transactions:
+        return "the block has no transactions, not even L1 info"
+    if not is_deposit(transactions[0]):
+        return "the block's first transaction is no deposit"
+    last_deposit = max(place for place, each in enumerate(transactions) if is_deposit(each))
+    for place, each in enumerate(transactions):
+        if not each:
+            return f"transaction {place} is empty"
+        if place < last_deposit and not is_deposit(each):
+            return f"deposit transaction {last_deposit} stands after transaction {place}, which is none"
+    try:
+        block_ref_of_payload(config, payload)
+    except BlockError as error:
+        return str(error)
+    return None
+
+
+def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, timestamp: int) -> L2BlockRef:
+    genesis = config.genesis
+    if block_hash != genesis.l2.hash:
+        raise BlockError(
+            "expected L2 genesis hash to match L2 block at genesis block number "
+            f"{genesis.l2.number}: 0x{block_hash.hex()} <> 0x{genesis.l2.hash.hex()}"
+        )
+    return L2BlockRef(block_hash, genesis.l2.number, parent_hash, timestamp, genesis.l1, 0)
+
+
+# --- JSON-RPC ------------------------------------------------------------------------------------------------------
+
+
+def l1_ref_from_json(block: Any) -> L1BlockRef:
+    """The reference of an L1 block; its hash is taken as given."""
+    header, block_hash = _header_and_hash(block)
+    return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
+
+
+def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
+    """The reference of an L2 block with full transactions; its hash is taken as given."""
+    header, block_hash = _header_and_hash(block)
+    if header.number == config.genesis.l2.number:
+        return _genesis_ref(config, block_hash, header.parent_hash, header.timestamp)
+    try:
+        layout = config.schedule().l1_info_format(header.timestamp)
+        info = parse_l1_info(_first_call_data(block), layout)
+    except (L1InfoError, HexError) as error:
+        raise BlockError(f"block {header.number}: {error}") from None
+    origin = BlockId(info.number, info.block_hash)
+    return L2BlockRef(block_hash, header.number, header.parent_hash, header.timestamp, origin, info.sequence_number)
+
+
+def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayload:
+    """The payload of an L2 block with full transactions. With `verify` the hash is computed and compared."""
+    header, block_hash = _header_and_hash(block)
+    if block.get("withdrawals"):
+        raise BlockError(f"block {header.number}: an L2 block has no withdrawals")
+    try:
+        transactions = tuple([transaction_from_json(each) for each in _transactions(block)])
+    except TransactionError as error:
+        raise BlockError(f"block {header.number}: {error}") from None
+    payload = _payload(header, block_hash, transactions)
+    if verify and payload_block_hash(payload) != block_hash:
+        raise BlockError(f"block {header.number}: its content does not have the hash 0x{block_hash.hex()}")
+    return payload
+
+
+def _payload(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
+    root = header.withdrawals_root
+    return ExecutionPayload(
+        parent_hash=header.parent_hash,
+        fee_recipient=header.miner,
+        state_root=header.state_root,
+        receipts_root=header.receipts_root,
+        logs_bloom=header.logs_bloom,
+        prev_randao=header.mix_hash,
+        block_number=header.number,
+        gas_limit=header.gas_limit,
+        gas_used=header.gas_used,
+        timestamp=header.timestamp,
+        extra_data=header.extra_data,
+        base_fee=header.base_fee or 0,
+        block_hash=block_hash,
+        transactions=transactions,
+        withdrawals=root is not None,
+        blob_gas_used=header.blob_gas_used,
+        excess_blob_gas=header.excess_blob_gas,
+        withdrawals_root=None if root == EMPTY_ROOT else root,
+        parent_beacon_root=header.parent_beacon_root,
+    )
+
+
+def _header_and_hash(block: Any) -> tuple[Header, Hash]:
+    if not isinstance(block, dict):
+        raise BlockError(f"expected a block object, got {shown(block)}")
+    try:
+        return header_from_json(block), hash_from_hex(block.get("hash"))
+    except (HeaderError, HexError) as error:
+        raise BlockError(f"malformed block: {error}") from None
+
+
+def _transactions(block: Mapping[str, Any]) -> list[Any]:
+    transactions = block.get("transactions")
+    if not isinstance(transactions, list):
+        raise BlockError("malformed block: transactions are not a list")
+    return transactions
+
+
+def _first_call_data(block: Mapping[str, Any]) -> bytes:
+    transactions = _transactions(block)
+    if not transactions:
+        raise L1InfoError("the block has no transactions, so no L1 info")
+    first = transactions[0]
+    if not isinstance(first, dict) or first.get("type") != "0x7e":
+        raise L1InfoError("the block's first transaction is no deposit, or only its hash was given")
+    return from_hex(first.get("input"))

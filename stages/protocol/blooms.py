@@ -1,0 +1,30 @@
+"""Logs blooms: a header whose bloom excludes an address or topic proves that no log has it."""
+
+from collections.abc import Iterable
+
+from rollup_node.stages.protocol.keccak import keccak256
+
+_BITS = 2048
+
+
+def bloom_mask(value: bytes) -> int:
+    """The three bits that a log's address or topic sets, as a 2048-bit number."""
+    digest = keccak256(value)
+    mask = 0
+    for at in (0, 2, 4):
+        mask |= 1 << (int.from_bytes(digest[at : at + 2], "big") % _BITS)
+    return mask
+
+
+def bloom_of(values: Iterable[bytes]) -> bytes:
+    """The bloom of these addresses and topics."""
+    bits = 0
+    for value in values:
+        bits |= bloom_mask(value)
+    return bits.to_bytes(256, "big")
+
+
+def may_have(bloom: bytes, *masks: int) -> bool:
+    """Whether the bloom has all bits of all masks; False is a proof that nothing with them was logged."""
+    bits = int.from_bytes(bloom, "big")
+    return all(bits & mask == mask for mask in masks)

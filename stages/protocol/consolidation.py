@@ -1,0 +1,153 @@
+"""Does an existing block stand for derived attributes? Compared field by field (attributes-rules 7)."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, translated
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.forks.rules import L2Rules
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash
+
+
+class Field(StrEnum):
+    """What is compared, in order."""
+
+    PARENT_HASH = "parent_hash"
+    TIMESTAMP = "timestamp"
+    PREV_RANDAO = "prev_randao"
+    TRANSACTION_COUNT = "transaction_count"
+    TRANSACTION = "transaction"
+    GAS_LIMIT = "gas_limit"
+    WITHDRAWALS = "withdrawals"
+    WITHDRAWALS_ROOT = "withdrawals_root"
+    BEACON_ROOT = "parent_beacon_root"
+    FEE_RECIPIENT = "fee_recipient"
+    EXTRA_DATA = "extra_data"
+    EIP1559_PARAMS = "eip1559_params"
+    MIN_BASE_FEE = "min_base_fee"
+
+
+class Mismatch(NamedTuple):
+    """The first difference between attributes and a block."""
+
+    field: Field
+    text: str
+
+
+def mismatch(
+    config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
+) -> Mismatch | None:
+    """The first difference between the attributes on `parent_hash` and an existing block, or None."""
+    rules = config.schedule().l2(block.timestamp)
+    groups = (
+        _basics(attributes, parent_hash, block),
+        _transactions(attributes, block),
+        _gas_and_withdrawals(attributes, block, rules),
+        _beacon_root(attributes, block),
+        _recipient(attributes, block),
+        _extra_data(config, attributes, block, rules),
+    )
+    return next((found for group in groups for found in group), None)
+
+
+def _basics(attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload) -> Iterator[Mismatch]:
+    if block.parent_hash != parent_hash:
+        text = f"expected: 0x{parent_hash.hex()}. got: 0x{block.parent_hash.hex()}"
+        yield Mismatch(Field.PARENT_HASH, f"parent hash field does not match. {text}")
+    if attributes.timestamp != block.timestamp:
+        text = f"expected: {attributes.timestamp}. got: {block.timestamp}"
+        yield Mismatch(Field.TIMESTAMP, f"timestamp field does not match. {text}")
+    if attributes.prev_randao != block.prev_randao:
+        text = f"expected: 0x{attributes.prev_randao.hex()}. got: 0x{block.prev_randao.hex()}"
+        yield Mismatch(Field.PREV_RANDAO, f"random field does not match. {text}")
+
+
+def _transactions(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
+    derived, existing = attributes.transactions, block.transactions
+    if len(derived) != len(existing):
+        text = f"transaction count does not match. expected: {len(derived)}. got: {len(existing)}"
+        yield Mismatch(Field.TRANSACTION_COUNT, text)
+    elif derived != existing:
+        place = next(at for at, pair in enumerate(zip(derived, existing, strict=True)) if pair[0] != pair[1])
+        expected, got = derived[place].hex(), existing[place].hex()
+        text = f"transaction {place} does not match. expected: 0x{expected[:400]}. got: 0x{got[:400]}"
+        yield Mismatch(Field.TRANSACTION, text)
+
+
+def _gas_and_withdrawals(attributes: PayloadAttributes, block: ExecutionPayload, rules: L2Rules) -> Iterator[Mismatch]:
+    if attributes.gas_limit != block.gas_limit:
+        text = f"gas limit does not match. expected {attributes.gas_limit}. got: {block.gas_limit}"
+        yield Mismatch(Field.GAS_LIMIT, text)
+    if not rules.withdrawals:
+        if attributes.withdrawals:
+            yield Mismatch(Field.WITHDRAWALS, "bedrock: expected withdrawals in attributes to be nil")
+        return
+    for side, present in (("block", block.withdrawals), ("attributes", attributes.withdrawals)):
+        if not present:
+            text = f"canyon: expected withdrawals in block to be non-nil and empty: {side}"
+            yield Mismatch(Field.WITHDRAWALS, text)
+    root = block.withdrawals_root
+    if rules.withdrawals_root:
+        if root is None:
+            text = "isthmus: expected withdrawalsRoot in block to be non-nil"
+            yield Mismatch(Field.WITHDRAWALS_ROOT, text)
+    elif root not in (None, EMPTY_ROOT):
+        text = f"canyon: expected withdrawalsRoot in block to be default: got 0x{(root or b'').hex()}"
+        yield Mismatch(Field.WITHDRAWALS_ROOT, text)
+
+
+def _beacon_root(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
+    expected, got = attributes.parent_beacon_root, block.parent_beacon_root
+    if expected == got:
+        return
+    if got is None:
+        text = f"expected non-nil parent beacon block root 0x{(expected or b'').hex()} but got nil"
+    elif expected is None:
+        text = f"expected nil parent beacon block root but got non-nil 0x{got.hex()}"
+    else:
+        text = f"parent beacon block root does not match. expected 0x{expected.hex()}. got: 0x{got.hex()}"
+    yield Mismatch(Field.BEACON_ROOT, text)
+
+
+def _recipient(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
+    if attributes.fee_recipient != block.fee_recipient:
+        text = f"expected 0x{attributes.fee_recipient.hex()} but got 0x{block.fee_recipient.hex()}"
+        yield Mismatch(Field.FEE_RECIPIENT, f"fee recipient data does not match, {text}")
+
+
+def _extra_data(
+    config: RollupConfig, attributes: PayloadAttributes, block: ExecutionPayload, rules: L2Rules
+) -> Iterator[Mismatch]:
+    params = attributes.eip1559_params
+    if params is None:
+        if block.extra_data:
+            text = "nil EIP1559Params in attributes but non-nil extraData in block"
+            yield Mismatch(Field.EXTRA_DATA, f"{text}: 0x{block.extra_data.hex()}")
+        return
+    if any(params[:4]) != any(params[4:]):
+        text = f"invalid attributes EIP1559 parameters: 0x{params.hex()}"
+        yield Mismatch(Field.EIP1559_PARAMS, text)
+        return
+    if config.chain_op_config is None:
+        raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
+    try:
+        extra = decode_extra_data(block.extra_data, rules)
+    except ExtraDataError as error:
+        yield Mismatch(Field.EXTRA_DATA, f"invalid block extraData: {error}")
+        return
+    expected = translated(params, config.chain_op_config)
+    if expected != extra.params:
+        derived = f"{_pair(expected)} (translated from 0,0)" if expected != params else _pair(expected)
+        text = f"eip1559 parameters do not match, attributes: {derived}, block: {_pair(extra.params)}"
+        yield Mismatch(Field.EIP1559_PARAMS, text)
+    if attributes.min_base_fee != extra.min_base_fee:
+        text = f"attributes: {attributes.min_base_fee}, block: {extra.min_base_fee}"
+        yield Mismatch(Field.MIN_BASE_FEE, f"minBaseFee does not match, {text}")
+
+
+def _pair(params: bytes) -> str:
+    return f"{int.from_bytes(params[:4], 'big')}, {int.from_bytes(params[4:], 'big')}"

@@ -1,0 +1,73 @@
+"""Which transactions of an L1 block are for the batch inbox, and who sent them (derivation-rules 3, F1 to F3)."""
+
+from collections.abc import Sequence
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE, DepositError, decode_deposit
+from rollup_node.stages.protocol.rlp import RlpError
+from rollup_node.stages.protocol.transactions import (
+    BLOB,
+    TransactionError,
+    decode_transaction,
+    recover_sender,
+)
+from rollup_node.stages.protocol.types import Address, BlobRef, InboxTransaction
+
+_BLOB_HASHES_FIELD = 10
+_ENCODED_HASH = 33
+
+
+def inbox_transactions(
+    transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int
+) -> tuple[InboxTransaction, ...]:
+    """The inbox transactions of a block's encoded transactions, in order. Blobs are counted over the whole block."""
+    found: list[InboxTransaction] = []
+    first_blob = 0
+    for raw in transactions:
+        blobs = _blob_count(raw)
+        if batch_inbox in raw:
+            transaction = inbox_transaction(raw, batch_inbox, l1_chain_id, first_blob)
+            if transaction is not None:
+                found.append(transaction)
+        first_blob += blobs
+    return tuple(found)
+
+
+def inbox_transaction(
+    raw: bytes, batch_inbox: Address, l1_chain_id: int, first_blob: int = 0
+) -> InboxTransaction | None:
+    """The transaction if rules F1 to F3 let it pass; `first_blob` is the place of its first blob in the block."""
+    if raw[:1] == bytes((DEPOSIT_TYPE,)):
+        return _inbox_deposit(raw, batch_inbox)
+    if not raw or BLOB < raw[0] < 0xC0:
+        return None
+    try:
+        transaction = decode_transaction(raw)
+    except TransactionError:
+        return None
+    if transaction.to != batch_inbox:
+        return None
+    sender = recover_sender(transaction, l1_chain_id)
+    if sender is None:
+        return None
+    blobs = tuple(BlobRef(first_blob + place, each) for place, each in enumerate(transaction.blob_hashes))
+    return InboxTransaction(transaction.kind, sender, transaction.data, blobs)
+
+
+def _inbox_deposit(raw: bytes, batch_inbox: Address) -> InboxTransaction | None:
+    try:
+        deposit = decode_deposit(raw)
+    except DepositError:
+        return None
+    return InboxTransaction(DEPOSIT_TYPE, deposit.sender, deposit.data, ()) if deposit.to == batch_inbox else None
+
+
+def _blob_count(raw: bytes) -> int:
+    if raw[:1] != b"\x03":
+        return 0
+    try:
+        hashes = rlp.split(raw, 1)[_BLOB_HASHES_FIELD]
+        _, start, end = rlp.header(hashes, 0, len(hashes))
+    except (RlpError, IndexError):
+        return 0
+    return (end - start) // _ENCODED_HASH

@@ -1,0 +1,125 @@
+"""Receipts: their bytes for the receipts root, and the logs that derivation reads (attributes-rules 1.3)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.types import Address, Hash, Log
+
+_LOGS_FIELD = 3
+_SUCCESS = b"\x01"
+
+
+class ReceiptError(ValueError):
+    """The JSON is not a receipt."""
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A decoded receipt. `succeeded` is None for those of before Byzantium, which hold a state root."""
+
+    kind: int
+    succeeded: bool | None
+    cumulative_gas: int
+    logs_bloom: bytes
+    logs: tuple[tuple[Address, tuple[bytes, ...], bytes], ...]
+
+
+def receipt_from_json(found: Any) -> bytes:
+    """The consensus encoding of a receipt that JSON-RPC gives, also of an L2 deposit's."""
+    try:
+        kind = int(found.get("type") or "0x0", 16)
+        body = wrap_list(_encoded_body(found, kind))
+        return body if kind == 0 else kind.to_bytes(1, "big") + body
+    except KeyError as error:
+        raise ReceiptError(f"receipt without {error.args[0]}") from None
+    except (ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
+        raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
+
+
+def _encoded_body(found: Mapping[str, Any], kind: int) -> bytes:
+    status = found.get("status")
+    parts = [
+        b"\xa0" + bytes.fromhex(found["root"][2:]) if status is None else encode_int(int(status, 16)),
+        encode_int(int(found["cumulativeGasUsed"], 16)),
+        b"\xb9\x01\x00" + bytes.fromhex(found["logsBloom"][2:]),
+        wrap_list(b"".join([_encoded_log(log) for log in found["logs"]])),
+    ]
+    if kind == 0x7E and found.get("depositNonce") is not None:
+        parts.append(encode_int(int(found["depositNonce"], 16)))
+        if found.get("depositReceiptVersion") is not None:
+            parts.append(encode_int(int(found["depositReceiptVersion"], 16)))
+    return b"".join(parts)
+
+
+def _encoded_log(log: Mapping[str, Any]) -> bytes:
+    topics = b"".join([b"\xa0" + bytes.fromhex(topic[2:]) for topic in log["topics"]])
+    data = bytes.fromhex(log["data"][2:])
+    return wrap_list(b"\x94" + bytes.fromhex(log["address"][2:]) + wrap_list(topics) + encode_bytes(data))
+
+
+def decode_receipt(raw: bytes) -> Receipt:
+    """A receipt of any type, also of one that is not known yet; RlpError if it has another form."""
+    if not raw:
+        raise RlpError("empty receipt")
+    kind = 0 if raw[0] >= 0xC0 else raw[0]
+    items = rlp.decode_list(raw if raw[0] >= 0xC0 else raw[1:])
+    if kind >= 0x80 or not (len(items) == 4 or (kind == 0x7E and 4 <= len(items) <= 6)):
+        raise RlpError(f"receipt of type 0x{kind:02x} with {len(items)} fields")
+    outcome, gas, bloom, logs = items[:4]
+    if outcome not in (b"", _SUCCESS):
+        rlp.decode_sized(outcome, 32)
+    if not isinstance(logs, list):
+        raise RlpError("expected a list of logs")
+    return Receipt(
+        kind=kind,
+        succeeded=None if len(outcome) == 32 else outcome == _SUCCESS,
+        cumulative_gas=rlp.decode_int(gas, 64),
+        logs_bloom=rlp.decode_sized(bloom, 256),
+        logs=tuple(map(_decoded_log, logs)),
+    )
+
+
+def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
+    if not isinstance(item, list) or len(item) != 3 or not isinstance(item[1], list) or type(item[2]) is not bytes:
+        raise RlpError("malformed log")
+    return rlp.decode_sized(item[0], 20), tuple(rlp.decode_sized(topic, 32) for topic in item[1]), item[2]
+
+
+def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
+    """The logs of successful receipts whose address and first topic are wanted, numbered over the whole block."""
+    addresses = {address for address, _ in wanted}
+    if not any(address in raw for raw in receipts for address in addresses):
+        return ()
+    found: list[Log] = []
+    index = 0
+    for raw in receipts:
+        if not any(address in raw for address in addresses):
+            index += _log_count(raw)
+            continue
+        receipt = _decoded_or_none(raw)
+        if receipt is None:
+            continue
+        for address, topics, data in receipt.logs:
+            if receipt.succeeded and topics and (address, topics[0]) in wanted:
+                found.append(Log(address, topics, data, index))
+            index += 1
+    return tuple(found)
+
+
+def _decoded_or_none(raw: bytes) -> Receipt | None:
+    """A receipt that does not decode counts as one without logs."""
+    try:
+        return decode_receipt(raw)
+    except RlpError:
+        return None
+
+
+def _log_count(raw: bytes) -> int:
+    try:
+        fields = rlp.split(raw, 0 if raw[:1] >= b"\xc0" else 1)
+        return len(rlp.split(fields[_LOGS_FIELD]))
+    except (RlpError, IndexError):
+        return 0

@@ -1,0 +1,131 @@
+"""Transactions as JSON-RPC gives them, back to their bytes. A wrong field shows in the transactions root, so values
+are converted and not judged."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.rlp import encode_bytes, encode_int
+from rollup_node.stages.protocol.transactions import TransactionError
+
+Object = Mapping[str, Any]
+Encoder = Callable[[Object], bytes]
+
+
+def transaction_from_json(found: Any) -> bytes:
+    """The encoded transaction of types 0 to 4 and 0x7e; TransactionError for any other object."""
+    try:
+        kind = int(found.get("type") or "0x0", 16)
+        encoder = _ENCODERS.get(kind)
+        if encoder is None:
+            raise TransactionError(f"unknown transaction type 0x{kind:02x}")
+        body = encoder(found)
+        return body if kind == 0 else kind.to_bytes(1, "big") + body
+    except TransactionError:
+        raise
+    except KeyError as error:
+        raise TransactionError(f"transaction without {error.args[0]}") from None
+    except (ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
+        raise TransactionError(f"malformed transaction: {error}"[:200]) from None
+
+
+def _number(text: str) -> bytes:
+    digits = text[2:]
+    data = bytes.fromhex("0" + digits if len(digits) & 1 else digits)
+    if data[:1] == b"\0":
+        data = data.lstrip(b"\0")
+    return encode_bytes(data)
+
+
+def _data(text: str) -> bytes:
+    return encode_bytes(bytes.fromhex(text[2:]))
+
+
+def _recipient(found: Object) -> bytes:
+    to = found.get("to")
+    return rlp.EMPTY_STRING if to is None else _data(to)
+
+
+def _hashes(texts: list[str]) -> bytes:
+    return rlp.encode_list([b"\xa0" + bytes.fromhex(text[2:]) for text in texts])
+
+
+def _access_list(found: Object) -> bytes:
+    entries = found.get("accessList")
+    if not entries:
+        return rlp.EMPTY_LIST
+    return rlp.encode_list([rlp.wrap_list(_data(each["address"]) + _hashes(each["storageKeys"])) for each in entries])
+
+
+def _authorizations(found: Object) -> bytes:
+    names = ("chainId", "address", "nonce", "yParity", "r", "s")
+    convert = (_number, _data, _number, _number, _number, _number)
+    return rlp.encode_list(
+        [
+            rlp.encode_list([encode(each[name]) for name, encode in zip(names, convert, strict=True)])
+            for each in found["authorizationList"]
+        ]
+    )
+
+
+def _signature(found: Object) -> bytes:
+    parity = found.get("yParity")
+    return _number(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
+
+
+def _call(found: Object) -> bytes:
+    return _number(found["gas"]) + _recipient(found) + _number(found["value"]) + _data(found["input"])
+
+
+def _legacy(found: Object) -> bytes:
+    price = _number(found["nonce"]) + _number(found["gasPrice"])
+    signature = _number(found["v"]) + _number(found["r"]) + _number(found["s"])
+    return rlp.wrap_list(price + _call(found) + signature)
+
+
+def _access(found: Object) -> bytes:
+    head = _number(found["chainId"]) + _number(found["nonce"]) + _number(found["gasPrice"])
+    return rlp.wrap_list(head + _call(found) + _access_list(found) + _signature(found))
+
+
+def _fee_head(found: Object) -> bytes:
+    fees = _number(found["maxPriorityFeePerGas"]) + _number(found["maxFeePerGas"])
+    return _number(found["chainId"]) + _number(found["nonce"]) + fees + _call(found) + _access_list(found)
+
+
+def _dynamic_fee(found: Object) -> bytes:
+    return rlp.wrap_list(_fee_head(found) + _signature(found))
+
+
+def _blob(found: Object) -> bytes:
+    blobs = _number(found["maxFeePerBlobGas"]) + _hashes(found["blobVersionedHashes"])
+    return rlp.wrap_list(_fee_head(found) + blobs + _signature(found))
+
+
+def _set_code(found: Object) -> bytes:
+    return rlp.wrap_list(_fee_head(found) + _authorizations(found) + _signature(found))
+
+
+def _deposit(found: Object) -> bytes:
+    mint = found.get("mint")
+    parts = (
+        _data(found["sourceHash"]),
+        _data(found["from"]),
+        _recipient(found),
+        rlp.EMPTY_STRING if mint is None else _number(mint),
+        _number(found["value"]),
+        _number(found["gas"]),
+        encode_int(1 if found.get("isSystemTx") else 0),
+        _data(found["input"]),
+    )
+    return rlp.encode_list(parts)
+
+
+_ENCODERS: dict[int, Encoder] = {
+    0: _legacy,
+    1: _access,
+    2: _dynamic_fee,
+    3: _blob,
+    4: _set_code,
+    0x7E: _deposit,
+}

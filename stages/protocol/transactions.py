@@ -1,0 +1,248 @@
+"""Transactions of types 0 to 4: bytes, JSON, signing hash, sender (derivation-rules 3)."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+from coincurve import PublicKey
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.types import Address, Hash
+
+LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
+CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+_FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
+
+
+class TransactionError(ValueError):
+    """The bytes or the JSON are not a transaction of a known type."""
+
+
+class Access(NamedTuple):
+    """An entry of an access list."""
+
+    address: Address
+    slots: tuple[Hash, ...]
+
+
+class Authorization(NamedTuple):
+    """A signed delegation of an account's code."""
+
+    chain_id: int
+    address: Address
+    nonce: int
+    y_parity: int
+    r: int
+    s: int
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """A signed transaction. Amounts in wei; `chain_id` is None for a legacy one without replay protection, `to` for
+    a creation; types 0 and 1 have their gas price in both fee fields."""
+
+    kind: int
+    chain_id: int | None
+    nonce: int
+    max_priority_fee: int
+    max_fee: int
+    gas: int
+    to: Address | None
+    value: int
+    data: bytes
+    y_parity: int
+    r: int
+    s: int
+    access_list: tuple[Access, ...] = ()
+    max_blob_fee: int = 0
+    blob_hashes: tuple[Hash, ...] = ()
+    authorizations: tuple[Authorization, ...] = ()
+
+
+# --- encoding ------------------------------------------------------------------------------------------------------
+
+
+def encode_transaction(transaction: Transaction) -> bytes:
+    """The transaction's bytes; their keccak is its hash."""
+    body = _unsigned_body(transaction)
+    if transaction.kind == LEGACY:
+        chain_id = transaction.chain_id
+        v = transaction.y_parity + (27 if chain_id is None else 35 + 2 * chain_id)
+    else:
+        v = transaction.y_parity
+    body += encode_int(v) + encode_int(transaction.r) + encode_int(transaction.s)
+    return _typed(transaction.kind, wrap_list(body))
+
+
+def signing_hash(transaction: Transaction) -> Hash:
+    """What the sender signs."""
+    body = _unsigned_body(transaction)
+    if transaction.kind == LEGACY and transaction.chain_id is not None:
+        body += encode_int(transaction.chain_id) + b"\x80\x80"
+    return keccak256(_typed(transaction.kind, wrap_list(body)))
+
+
+def _typed(kind: int, body: bytes) -> bytes:
+    return body if kind == LEGACY else kind.to_bytes(1, "big") + body
+
+
+def _unsigned_body(transaction: Transaction) -> bytes:
+    """The fields before the signature, joined."""
+    kind = transaction.kind
+    parts = [] if kind == LEGACY else [encode_int(transaction.chain_id or 0)]
+    parts.append(encode_int(transaction.nonce))
+    if kind >= DYNAMIC_FEE:
+        parts.append(encode_int(transaction.max_priority_fee))
+    parts += (
+        encode_int(transaction.max_fee),
+        encode_int(transaction.gas),
+        encode_bytes(transaction.to or b""),
+        encode_int(transaction.value),
+        encode_bytes(transaction.data),
+    )
+    if kind >= ACCESS_LIST:
+        parts.append(rlp.encode([[address, slots] for address, slots in transaction.access_list]))
+    if kind == BLOB:
+        parts += (encode_int(transaction.max_blob_fee), rlp.encode(transaction.blob_hashes))
+    if kind == SET_CODE:
+        parts.append(rlp.encode_list(map(_encoded_authorization, transaction.authorizations)))
+    return b"".join(parts)
+
+
+def _encoded_authorization(each: Authorization) -> bytes:
+    numbers = (each.nonce, each.y_parity, each.r, each.s)
+    return rlp.encode_list((encode_int(each.chain_id), encode_bytes(each.address), *map(encode_int, numbers)))
+
+
+# --- decoding ------------------------------------------------------------------------------------------------------
+
+
+def transaction_kind(raw: bytes) -> int:
+    """The type of encoded bytes: their first byte, or 0 for a legacy list."""
+    if not raw:
+        raise TransactionError("empty transaction")
+    return LEGACY if raw[0] >= 0xC0 else raw[0]
+
+
+def decode_transaction(raw: bytes) -> Transaction:
+    """A transaction of types 0 to 4, canonical encodings only; deposits are read by `deposits.decode_deposit`."""
+    kind = transaction_kind(raw)
+    try:
+        if kind == LEGACY and raw[0] >= 0xC0:
+            return _decode_legacy(rlp.decode_list(raw, 9))
+        if kind in _FIELDS:
+            return _decode_typed(kind, rlp.decode_list(raw[1:], _FIELDS[kind]))
+    except RlpError as error:
+        raise TransactionError(f"malformed transaction of type {kind}: {error}") from None
+    raise TransactionError(f"unknown transaction type 0x{kind:02x}")
+
+
+def _decode_legacy(items: list[Any]) -> Transaction:
+    nonce, price, gas, to, value, data, v_item, r, s = items
+    v, fee = rlp.decode_int(v_item), rlp.decode_int(price)
+    if v in (27, 28):
+        chain_id, y_parity = None, v - 27
+    elif v >= 35:
+        chain_id, y_parity = (v - 35) >> 1, (v - 35) & 1
+    else:
+        raise RlpError(f"invalid signature value v={v}")
+    return Transaction(
+        kind=LEGACY,
+        chain_id=chain_id,
+        nonce=rlp.decode_int(nonce, 64),
+        max_priority_fee=fee,
+        max_fee=fee,
+        gas=rlp.decode_int(gas, 64),
+        to=_recipient(to),
+        value=rlp.decode_int(value),
+        data=_bytes(data),
+        y_parity=y_parity,
+        r=rlp.decode_int(r),
+        s=rlp.decode_int(s),
+    )
+
+
+def _decode_typed(kind: int, items: list[Any]) -> Transaction:
+    fees_at = 2
+    fees = [rlp.decode_int(item) for item in items[fees_at : fees_at + (2 if kind >= DYNAMIC_FEE else 1)]]
+    gas, to, value, data, access = items[fees_at + len(fees) : fees_at + len(fees) + 5]
+    if kind in (BLOB, SET_CODE) and to == b"":
+        raise RlpError("no recipient")
+    y_parity = rlp.decode_int(items[-3])
+    if y_parity > 1:
+        raise RlpError(f"invalid signature parity {y_parity}")
+    return Transaction(
+        kind=kind,
+        chain_id=rlp.decode_int(items[0]),
+        nonce=rlp.decode_int(items[1], 64),
+        max_priority_fee=fees[0],
+        max_fee=fees[-1],
+        gas=rlp.decode_int(gas, 64),
+        to=_recipient(to),
+        value=rlp.decode_int(value),
+        data=_bytes(data),
+        y_parity=y_parity,
+        r=rlp.decode_int(items[-2]),
+        s=rlp.decode_int(items[-1]),
+        access_list=tuple(map(_access, _list(access))),
+        max_blob_fee=rlp.decode_int(items[9]) if kind == BLOB else 0,
+        blob_hashes=tuple(rlp.decode_sized(each, 32) for each in _list(items[10])) if kind == BLOB else (),
+        authorizations=tuple(map(_authorization, _list(items[9]))) if kind == SET_CODE else (),
+    )
+
+
+def _recipient(item: Any) -> Address | None:
+    return None if item == b"" else rlp.decode_sized(item, 20)
+
+
+def _bytes(item: Any) -> bytes:
+    if type(item) is not bytes:
+        raise RlpError("expected bytes, got a list")
+    return item
+
+
+def _list(item: Any, count: int | None = None) -> list[Any]:
+    if not isinstance(item, list) or (count is not None and len(item) != count):
+        raise RlpError("expected a list" if count is None else f"expected a list of {count} items")
+    return item
+
+
+def _access(item: Any) -> Access:
+    address, slots = _list(item, 2)
+    return Access(rlp.decode_sized(address, 20), tuple(rlp.decode_sized(slot, 32) for slot in _list(slots)))
+
+
+def _authorization(item: Any) -> Authorization:
+    chain_id, address, nonce, y_parity, r, s = _list(item, 6)
+    return Authorization(
+        rlp.decode_int(chain_id),
+        rlp.decode_sized(address, 20),
+        rlp.decode_int(nonce, 64),
+        rlp.decode_int(y_parity, 8),
+        rlp.decode_int(r),
+        rlp.decode_int(s),
+    )
+
+
+# --- senders -------------------------------------------------------------------------------------------------------
+
+
+def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
+    """The signer by rule F3, or None where the signature or the chain id is not valid on this chain."""
+    if transaction.chain_id != chain_id and (transaction.kind != LEGACY or transaction.chain_id is not None):
+        return None
+    r, s = transaction.r, transaction.s
+    if not (0 < r < CURVE_ORDER and 0 < s <= CURVE_ORDER // 2):
+        return None
+    signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + transaction.y_parity.to_bytes(1, "big")
+    try:
+        key = PublicKey.from_signature_and_message(signature, signing_hash(transaction), hasher=None)
+    except Exception:  # the library's versions differ in what they raise for a point that is not on the curve
+        return None
+    return public_key_address(key.format(compressed=False))
+
+
+def public_key_address(uncompressed: bytes) -> Address:
+    """The account of a 65-byte public key."""
+    return keccak256(uncompressed[1:])[12:]
