@@ -15,8 +15,7 @@ from enum import Enum
 
 import msgspec
 
-from rollup_node.stages.engine.blocks import KnownBlock, known_block, payload_problem
-from rollup_node.stages.engine.consolidation import mismatch
+from rollup_node.stages.engine.blocks import KnownBlock, known_block
 from rollup_node.stages.engine.heads import Forkchoice, Heads
 from rollup_node.stages.engine.results import (
     Answer,
@@ -35,7 +34,9 @@ from rollup_node.stages.engine.results import (
 )
 from rollup_node.stages.messages import Derived
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
+from rollup_node.stages.protocol.block_refs import sealed_problem
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.consolidation import mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
@@ -228,10 +229,10 @@ class Driver:
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
             raise TemporaryError("the engine's answer is not a block")
-        reason = mismatch(job.derived.parent, job.attributes, answer, self.rollup)
-        if reason is None:
+        found = mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+        if found is None:
             return self._chosen(job, known_block(answer, self.rollup))
-        job.reason = f"the unsafe block {answer.block_number} does not match what L1 says: {reason}"
+        job.reason = f"the unsafe block {answer.block_number} does not match what L1 says: {found.text}"
         job.step = Step.START
         return None
 
@@ -249,7 +250,7 @@ class Driver:
         if not isinstance(answer, ExecutionPayload):
             job.step = Step.START
             raise TemporaryError("the engine has lost the block it was building; it is started again")
-        problem = payload_problem(answer, self.rollup)
+        problem = sealed_problem(self.rollup, answer)
         if problem is not None:
             return self._drop(job, f"the engine sealed a payload that cannot be: {problem}")
         job.payload, job.step = answer, Step.INSERT

@@ -16,7 +16,7 @@ from enum import Enum, Flag, auto
 
 import msgspec
 
-from rollup_node.stages.engine.blocks import KnownBlock, known_block, payload_problem
+from rollup_node.stages.engine.blocks import KnownBlock, known_block
 from rollup_node.stages.engine.heads import Heads
 from rollup_node.stages.engine.results import (
     Answer,
@@ -30,6 +30,7 @@ from rollup_node.stages.engine.results import (
     judge_build_start,
     judge_insert,
 )
+from rollup_node.stages.protocol.block_refs import sealed_problem
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.hexes import to_hex
@@ -240,7 +241,7 @@ class Sequencer:
     def _fetched(self, building: Building, answer: Answer, now: float) -> SequencerError | None:
         if not isinstance(answer, ExecutionPayload):
             return self._give_up("the engine has lost the block it was building", now)
-        problem = payload_problem(answer, self.rollup)
+        problem = sealed_problem(self.rollup, answer)
         if problem is None and answer.parent_hash != building.parent.hash:
             problem = "it has another parent than was asked for"
         if problem is not None:

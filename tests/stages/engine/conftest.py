@@ -1,0 +1,175 @@
+"""A small L1 chain and L2 blocks on it, made of real attributes, for the engine's tests."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import pytest
+
+from rollup_node.stages.engine.blocks import KnownBlock, known_block
+from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
+from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import (
+    ZERO_HASH,
+    BlockId,
+    L1Block,
+    L1BlockRef,
+    L1Header,
+    L2BlockRef,
+)
+
+L1_CHAIN = L1Chain(900, "test", (BlobFork("cancun", 0, 3_338_477),))
+ALL_FORKS = (
+    *("regolith", "canyon", "delta", "ecotone", "fjord", "granite"),
+    *("holocene", "isthmus", "jovian"),
+)
+USER = b"\x02user transaction"
+GENESIS_L1, GENESIS_TIME = 100, 1_000
+
+
+def l1_header(number: int, branch: str = "a", fork_at: int = 0) -> L1Header:
+    """Block `number` of an L1 chain with 12 s between blocks; branches differ from `fork_at` on."""
+
+    def block_hash(of: int) -> bytes:
+        return keccak256(f"{branch if of >= fork_at else 'a'} {of}".encode())
+
+    return L1Header(
+        hash=block_hash(number),
+        number=number,
+        parent_hash=block_hash(number - 1),
+        timestamp=GENESIS_TIME + 12 * (number - GENESIS_L1),
+        mix_hash=keccak256(b"mix" + number.to_bytes(8, "big")),
+        base_fee=7,
+        excess_blob_gas=0,
+        parent_beacon_root=keccak256(b"beacon" + number.to_bytes(8, "big")),
+    )
+
+
+class World:
+    """Both chains. `seal` plays the execution engine."""
+
+    l1_chain = L1_CHAIN
+    user = USER
+
+    def __init__(self, rollup: RollupConfig) -> None:
+        self.rollup = rollup
+        self.branch, self.fork_at = "a", 0
+        genesis = rollup.genesis
+        self.genesis = L2BlockRef(genesis.l2.hash, genesis.l2.number, ZERO_HASH, genesis.l2_time, genesis.l1, 0)
+        self.known: dict[bytes, KnownBlock] = {
+            self.genesis.hash: KnownBlock(self.genesis, genesis.l2_time, genesis.system_config)
+        }
+        self.payloads: dict[bytes, ExecutionPayload] = {}
+
+    def reorg(self, branch: str, fork_at: int) -> None:
+        """From `fork_at` on, L1 is another chain."""
+        self.branch, self.fork_at = branch, fork_at
+
+    def l1(self, number: int) -> L1Block:
+        return L1Block(l1_header(number, self.branch, self.fork_at), (), (), ())
+
+    def l1_ref(self, number: int) -> L1BlockRef:
+        return self.l1(number).ref
+
+    def attributes(self, parent: L2BlockRef, epoch: int, users: Sequence[bytes] = ()) -> PayloadAttributes:
+        block = self.l1(epoch)
+        config = self.known[parent.hash].config
+        prepared = prepare_attributes(self.rollup, L1_CHAIN, parent, config, block.header, (), ())
+        return with_transactions(prepared.attributes, users)
+
+    def seal(self, parent: L2BlockRef, attributes: PayloadAttributes, extra: Sequence[bytes] = ()) -> ExecutionPayload:
+        rules = self.rollup.schedule().l2(attributes.timestamp)
+        constants = self.rollup.chain_op_config
+        assert constants is not None
+        payload = ExecutionPayload(
+            parent_hash=parent.hash,
+            fee_recipient=attributes.fee_recipient,
+            state_root=keccak256(b"state"),
+            receipts_root=keccak256(b"receipts"),
+            logs_bloom=bytes(256),
+            prev_randao=attributes.prev_randao,
+            block_number=parent.number + 1,
+            gas_limit=attributes.gas_limit,
+            gas_used=21_000,
+            timestamp=attributes.timestamp,
+            extra_data=encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, constants),
+            base_fee=1,
+            block_hash=ZERO_HASH,
+            transactions=(*attributes.transactions, *extra),
+            withdrawals=attributes.withdrawals,
+            blob_gas_used=0 if rules.beacon_root else None,
+            excess_blob_gas=0 if rules.beacon_root else None,
+            withdrawals_root=keccak256(b"storage") if rules.withdrawals_root else None,
+            parent_beacon_root=attributes.parent_beacon_root,
+        )
+        return self.keep(msgspec.structs.replace(payload, block_hash=payload_block_hash(payload)))
+
+    def keep(self, payload: ExecutionPayload) -> ExecutionPayload:
+        self.payloads[payload.block_hash] = payload
+        self.known[payload.block_hash] = known_block(payload, self.rollup)
+        return payload
+
+    def ref(self, payload: ExecutionPayload) -> L2BlockRef:
+        return self.known[payload.block_hash].ref
+
+    def chain(self, length: int, per_epoch: int = 6, users: Sequence[bytes] = ()) -> list[L2BlockRef]:
+        """Genesis and `length` blocks, `per_epoch` of them to an L1 block."""
+        refs = [self.genesis]
+        for number in range(1, length + 1):
+            epoch = GENESIS_L1 + number // per_epoch
+            refs.append(self.ref(self.seal(refs[-1], self.attributes(refs[-1], epoch, users))))
+        return refs
+
+
+def make_rollup(fork_times: dict[str, int] | None = None, **changes: object) -> RollupConfig:
+    config = RollupConfig(
+        genesis=Genesis(
+            l1=BlockId(GENESIS_L1, l1_header(GENESIS_L1).hash),
+            l2=BlockId(0, keccak256(b"L2 genesis")),
+            l2_time=GENESIS_TIME,
+            system_config=SystemConfig(b"\x01" * 20, ZERO_HASH, b"\x01" + bytes(31), 30_000_000),
+        ),
+        block_time=2,
+        max_sequencer_drift=600,
+        seq_window_size=20,
+        channel_timeout=10,
+        l1_chain_id=900,
+        l2_chain_id=901,
+        fork_times=dict.fromkeys(ALL_FORKS, 0) if fork_times is None else fork_times,
+        batch_inbox=b"\x02" * 20,
+        deposit_contract=b"\x03" * 20,
+        l1_system_config=b"\x04" * 20,
+        chain_op_config=ChainOpConfig(6, 50, 250),
+    )
+    return msgspec.structs.replace(config, **changes)
+
+
+@pytest.fixture
+def rollup() -> RollupConfig:
+    return make_rollup()
+
+
+@pytest.fixture
+def world(rollup: RollupConfig) -> World:
+    return World(rollup)
+
+
+@pytest.fixture(scope="session")
+def lasting_world() -> World:
+    """One world for the many examples of a property."""
+    return World(make_rollup())
+
+
+@pytest.fixture
+def before_replacement() -> World:
+    """A chain on which invalid payloads are dropped, not replaced."""
+    return World(make_rollup(dict.fromkeys(ALL_FORKS[:6], 0)))
+
+
+@pytest.fixture
+def make_world() -> Callable[..., World]:
+    return lambda *args, **changes: World(make_rollup(*args, **changes))
