@@ -129,3 +129,5 @@ _ENCODERS: dict[int, Encoder] = {
     4: _set_code,
     0x7E: _deposit,
 }
+
+KNOWN_TYPES = frozenset(_ENCODERS)
