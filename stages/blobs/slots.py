@@ -1,0 +1,23 @@
+"""Beacon slots: from the time of an L1 block to the slot whose blobs it has."""
+
+import msgspec
+
+
+class BeforeGenesisError(ValueError):
+    """The beacon chain did not exist then."""
+
+
+class SlotClock(msgspec.Struct, frozen=True):
+    """`genesis_time` in seconds, `slot_ms` in milliseconds."""
+
+    genesis_time: int
+    slot_ms: int
+
+    def slot_at(self, timestamp: int) -> int:
+        """The slot of a time in seconds (node-behaviour 10.5)."""
+        if timestamp < self.genesis_time:
+            raise BeforeGenesisError(
+                f"L1 time {timestamp} is before the beacon chain's genesis at {self.genesis_time}: "
+                "the beacon endpoint belongs to another chain"
+            )
+        return (timestamp - self.genesis_time) * 1000 // self.slot_ms

@@ -1,0 +1,87 @@
+"""What one client wants of the L1 chain and what it was sent: needs repeat until they are met, answers may be lost."""
+
+from collections.abc import Callable, Iterator
+
+from rollup_node.stages.l1.window import Range
+from rollup_node.stages.messages import L1BlockMissing
+from rollup_node.stages.protocol.types import Hash, L1Block
+
+MAX_COUNT = 1024
+FIRST_AGAIN = 0.5
+OTHERS_AGAIN = 3.0
+"""Seconds after which a block counts as lost when the client asks again without having come further."""
+
+
+class Demand:
+    """One client's need. `confirmations` hides the newest blocks from it (node-behaviour 10.2), `ahead` blocks are
+    fetched before it asks for them."""
+
+    def __init__(self, confirmations: int, ahead: int) -> None:
+        self._confirmations = confirmations
+        self._ahead = ahead
+        self._first = 0
+        self._count = 0
+        self._sent: dict[int, tuple[Hash, float]] = {}
+
+    def ask(self, first: int, count: int, now: float) -> None:
+        """Takes an ask; one that has not come further means that what was sent may be lost."""
+        if first < self._first:
+            self._sent.clear()
+        elif first == self._first:
+            self._sent = {
+                number: (block_hash, at)
+                for number, (block_hash, at) in self._sent.items()
+                if now - at < (FIRST_AGAIN if number == first else OTHERS_AGAIN)
+            }
+        else:
+            for number in [number for number in self._sent if number < first]:
+                del self._sent[number]
+        self._first = first
+        self._count = min(count, MAX_COUNT)
+
+    def visible(self, head: int | None) -> int | None:
+        """The newest number this client may see; None when the head is unknown."""
+        return None if head is None else head - self._confirmations
+
+    def wanted(self, head: int | None) -> Range | None:
+        """The numbers to have at hand for this client, from the first that it was not sent."""
+        first = next((number for number in self._numbers() if number not in self._sent), None)
+        if first is None:
+            first = self._first + self._count
+            last = self._first + self._ahead - 1
+        else:
+            last = max(self._first + self._count, self._first + self._ahead) - 1
+        visible = self.visible(head)
+        if visible is not None:
+            last = min(last, visible)
+        return Range(first, last) if first <= last else None
+
+    def to_send(self, get: Callable[[int], L1Block | None], head: int | None) -> Iterator[L1Block]:
+        """Blocks at hand that the client wants and was not sent."""
+        visible = self.visible(head)
+        for number in self._numbers():
+            if visible is not None and number > visible:
+                return
+            block = get(number)
+            if block is not None and self._sent.get(number, (None, 0))[0] != block.header.hash:
+                yield block
+
+    def sent(self, block: L1Block, now: float) -> None:
+        """Notes that a block went out."""
+        self._sent[block.header.number] = (block.header.hash, now)
+
+    def missing(self, head: int | None, problem: Callable[[int], str | None], no_head: str) -> L1BlockMissing | None:
+        """What to say of the first block that the client waits for: that it is not there yet, or cannot be had."""
+        number = next((number for number in self._numbers() if number not in self._sent), None)
+        if number is None:
+            return None
+        visible = self.visible(head)
+        if visible is None:
+            return L1BlockMissing(number, 0, no_head)
+        if number > visible:
+            return L1BlockMissing(number, max(visible, 0), None)
+        reason = problem(number)
+        return None if reason is None else L1BlockMissing(number, visible, reason)
+
+    def _numbers(self) -> range:
+        return range(self._first, self._first + self._count)

@@ -1,0 +1,79 @@
+"""An L1 block's receipts, in JSON or raw, against the receipts root of its header (node-behaviour 10.3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rollup_node.stages.l1.filter import Filter, wanted_events
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.protocol.hexes import HexError, from_hex, from_quantity
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
+from rollup_node.stages.protocol.types import Log
+
+Json = Mapping[str, Any]
+
+
+def verified_logs(receipts: Any, block: VerifiedBlock, rules: Filter) -> tuple[Log, ...]:
+    """The deposit and config logs of a block whose receipts are verified, with their index in it. `receipts` is a list
+    of JSON objects or of raw hex, or an object that has the former in `receipts`."""
+    if isinstance(receipts, dict):
+        receipts = receipts.get("receipts")
+    where = f"the receipts of block {block.header.number}"
+    if not isinstance(receipts, list):
+        raise InvalidDataError(f"{where} are not a list")
+    if len(receipts) != len(block.transaction_hashes):
+        raise InvalidDataError(f"{where} are {len(receipts)}, but it has {len(block.transaction_hashes)} transactions")
+    try:
+        encoded = [_encoded(item, index) for index, item in enumerate(receipts)]
+        _check_fields(receipts, block)
+    except (ReceiptError, HexError) as error:
+        raise InvalidDataError(f"{where} are malformed: {error}") from None
+    if ordered_root(encoded) != block.receipts_root:
+        raise InvalidDataError(f"{where} do not match its receipts root")
+    return logs_of_receipts(encoded, wanted_events(rules))
+
+
+def _encoded(item: Any, index: int) -> bytes:
+    if isinstance(item, str):
+        return from_hex(item)
+    if isinstance(item, dict):
+        return receipt_from_json(item)
+    raise ReceiptError(f"receipt {index} is neither an object nor raw bytes")
+
+
+def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
+    """What the root does not cover: the fields that say where a receipt and its logs belong. Raw ones have none."""
+    cumulative = logs = 0
+    for index, receipt in enumerate(receipts):
+        if isinstance(receipt, str):
+            continue
+        _check_place(receipt, f"receipt {index}", index, block)
+        total = from_quantity(receipt.get("cumulativeGasUsed"))
+        used = from_quantity(receipt.get("gasUsed"))
+        if total - cumulative != used:
+            raise InvalidDataError(f"receipt {index} has gas used {used}, expected {total - cumulative}")
+        cumulative = total
+        for log in receipt["logs"]:
+            _check_place(log, f"log {logs} of receipt {index}", index, block)
+            if from_quantity(log.get("logIndex")) != logs:
+                raise InvalidDataError(f"receipt {index} has log index {log['logIndex']}, expected {logs}")
+            if log.get("removed"):
+                raise InvalidDataError(f"log {logs} of receipt {index} is marked as removed")
+            logs += 1
+
+
+def _check_place(item: Json, name: str, index: int, block: VerifiedBlock) -> None:
+    """Whether a receipt or log says that it belongs where it stands."""
+    wrong = [
+        field
+        for field, value in (("transactionIndex", index), ("blockNumber", block.header.number))
+        if item.get(field) is None or from_quantity(item[field]) != value
+    ]
+    wrong += [
+        field
+        for field, value in (("blockHash", block.header.hash), ("transactionHash", block.transaction_hashes[index]))
+        if item.get(field) is None or from_hex(item[field]) != value
+    ]
+    if wrong:
+        shown = f"{item.get(wrong[0])!r}"[:80]
+        raise InvalidDataError(f"{name} has {wrong[0]} {shown}, which is not that of its place in the block")

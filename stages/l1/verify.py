@@ -1,0 +1,145 @@
+"""An endpoint's L1 block against its own hash: header, transactions and withdrawals (node-behaviour 10.3)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.stages.l1.filter import Filter, bloom_excludes_logs
+from rollup_node.stages.protocol.hashes import withdrawals_root
+from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
+from rollup_node.stages.protocol.hexes import HexError, from_quantity, hash_from_hex
+from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
+from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
+from rollup_node.stages.protocol.transactions import TransactionError
+from rollup_node.stages.protocol.types import Hash, InboxTransaction, L1BlockRef, L1Header
+
+Json = Mapping[str, Any]
+_NO_LOGS = bytes(256)
+
+
+class InvalidDataError(ValueError):
+    """What the endpoint gave is not what the block's hash commits to; the text says where."""
+
+
+class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
+    """A block whose transactions are verified. `transaction_hashes` are needed, and filled, only where the receipts
+    have to be looked at."""
+
+    header: L1Header
+    inbox: tuple[InboxTransaction, ...]
+    receipts_root: Hash
+    needs_receipts: bool
+    transaction_hashes: tuple[Hash, ...]
+
+
+def result_of(body: bytes) -> Any:
+    """The result in a JSON-RPC answer."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise InvalidDataError("the answer is not JSON") from None
+    if not isinstance(answer, dict):
+        raise InvalidDataError("the answer is not JSON-RPC")
+    if answer.get("error") is not None:
+        raise InvalidDataError(f"the endpoint answered with an error: {str(answer['error'])[:200]}")
+    return answer.get("result")
+
+
+def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
+    """A block's header and hash. With `trust` the hash is taken as claimed."""
+    if not isinstance(block, dict):
+        raise InvalidDataError("the answer is not a block")
+    try:
+        header = header_from_json(block)
+        claimed = hash_from_hex(block.get("hash"))
+    except (HeaderError, HexError) as error:
+        raise InvalidDataError(f"malformed header: {error}") from None
+    if not trust and (computed := header_hash(header)) != claimed:
+        raise InvalidDataError(
+            f"block {header.number} claims hash 0x{claimed.hex()}, but its header hashes to 0x{computed.hex()}"
+        )
+    return header, claimed
+
+
+def block_ref(block: Any, trust: bool) -> L1BlockRef:
+    """The reference to a block whose header is verified."""
+    header, block_hash = verify_header(block, trust)
+    return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
+
+
+def verify_block(block: Any, number: int, trust: bool, rules: Filter) -> VerifiedBlock:
+    """A block with full transactions, checked and filtered. With `trust` hash and roots are not checked."""
+    header, block_hash = verify_header(block, trust)
+    if header.number != number:
+        raise InvalidDataError(f"asked for block {number}, got block {header.number}")
+    transactions = _list_of(block, "transactions", number)
+    encoded = [_encoded(tx, place, number, trust) for place, tx in enumerate(transactions)]
+    if not trust:
+        if ordered_root(encoded) != header.transactions_root:
+            raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
+        _check_withdrawals(block, header)
+    needs_receipts = _needs_receipts(header, bool(encoded), trust, rules)
+    return VerifiedBlock(
+        header=l1_header(header, block_hash),
+        inbox=inbox_transactions(encoded, rules.inbox, rules.chain_id),
+        receipts_root=header.receipts_root,
+        needs_receipts=needs_receipts,
+        transaction_hashes=_hashes(transactions, encoded, trust) if needs_receipts else (),
+    )
+
+
+def _needs_receipts(header: Header, any_transactions: bool, trust: bool, rules: Filter) -> bool:
+    """Whether the receipts may hold something. A trusted bloom of nothing but zeros is not believed: there are
+    endpoints that do not fill it in."""
+    if not any_transactions:
+        if not trust and header.receipts_root != EMPTY_ROOT:
+            raise InvalidDataError(f"block {header.number} has no transactions but a receipts root that is not empty")
+        return False
+    if trust and header.logs_bloom == _NO_LOGS:
+        return True
+    return not bloom_excludes_logs(header.logs_bloom, rules)
+
+
+def _encoded(tx: Json, place: int, number: int, trust: bool) -> bytes:
+    """A transaction's bytes; nothing for one of an unknown type where the endpoint is trusted, as it cannot be one
+    to the inbox that counts (derivation-rules F1)."""
+    try:
+        if trust and from_quantity(tx.get("type") or "0x0") not in KNOWN_TYPES:
+            return b""
+        return transaction_from_json(tx)
+    except (TransactionError, HexError) as error:
+        raise InvalidDataError(f"transaction {place} of block {number}: {error}") from None
+
+
+def _check_withdrawals(block: Json, header: Header) -> None:
+    listed = block.get("withdrawals")
+    if (listed is None) != (header.withdrawals_root is None):
+        raise InvalidDataError(f"block {header.number} has only one of withdrawals and withdrawals root")
+    if header.withdrawals_root is None:
+        return
+    try:
+        root = withdrawals_root(_list_of(block, "withdrawals", header.number))
+    except HexError as error:
+        raise InvalidDataError(f"block {header.number} has a malformed withdrawal: {error}") from None
+    if root != header.withdrawals_root:
+        raise InvalidDataError(f"the withdrawals of block {header.number} do not match its withdrawals root")
+
+
+def _hashes(transactions: list[Json], encoded: list[bytes], trust: bool) -> tuple[Hash, ...]:
+    if not trust:
+        return tuple(keccak256(raw) for raw in encoded)
+    try:
+        return tuple(hash_from_hex(tx.get("hash")) for tx in transactions)
+    except HexError as error:
+        raise InvalidDataError(f"a transaction has a malformed hash: {error}") from None
+
+
+def _list_of(block: Json, name: str, number: int) -> list[Json]:
+    items = block.get(name)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise InvalidDataError(f"block {number} has no list of full {name}")
+    return items

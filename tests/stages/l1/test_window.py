@@ -1,0 +1,259 @@
+"""The fetch planner against chains that grow, reorganise and fail."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.l1.window import FIRST_PAUSE, LONGEST_PAUSE, Fetch, Range, Window
+from rollup_node.stages.protocol.types import L1Block, L1BlockRef, L1Header
+
+SIZE = 1000
+
+
+class Chain:
+    """A made-up chain of empty blocks that can be reorganised; a block's hash tells its number and branch."""
+
+    def __init__(self, length: int) -> None:
+        self._branch = 0
+        self.blocks: list[L1Block] = []
+        self.extend(length)
+
+    @property
+    def head(self) -> int:
+        return len(self.blocks) - 1
+
+    @property
+    def head_ref(self) -> L1BlockRef:
+        return self.blocks[-1].ref
+
+    def extend(self, count: int) -> None:
+        for _ in range(count):
+            number = len(self.blocks)
+            parent = self.blocks[-1].header.hash if self.blocks else bytes(32)
+            own = self._branch.to_bytes(8, "big") + number.to_bytes(24, "big")
+            header = L1Header(own, number, parent, 12 * number, bytes(32), 7, None, None)
+            self.blocks.append(L1Block(header, (), (), ()))
+
+    def reorg(self, depth: int, length: int) -> None:
+        """Replaces the last `depth` blocks by `length` others."""
+        self._branch += 1
+        del self.blocks[max(1, len(self.blocks) - depth) :]
+        self.extend(length)
+
+
+def window(max_blocks: int = 900, max_bytes: int = 1 << 30) -> Window:
+    return Window(max_blocks, max_bytes)
+
+
+def fill(target: Window, chain: Chain, wanted: Range, now: float = 0.0) -> list[int]:
+    """Fetches until nothing more is planned; the numbers fetched."""
+    fetched = []
+    while fetches := target.plan([wanted], 8, now):
+        for fetch in fetches:
+            fetched.append(fetch.number)
+            target.arrived(fetch, chain.blocks[fetch.number], SIZE, now)
+    return fetched
+
+
+def numbers(fetches: list[Fetch]) -> list[int]:
+    return [fetch.number for fetch in fetches]
+
+
+def test_what_is_waited_for_comes_first() -> None:
+    assert numbers(window().plan([Range(10, 20), Range(100, 101)], 5, 0.0)) == [10, 100, 11, 101, 12]
+
+
+def test_nothing_is_fetched_twice() -> None:
+    w = window()
+    assert numbers(w.plan([Range(10, 12)], 2, 0.0)) == [10, 11]
+    assert numbers(w.plan([Range(10, 12)], 9, 0.0)) == [12]
+    assert w.plan([Range(10, 12)], 9, 0.0) == []
+
+
+def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> None:
+    w, chain, now = window(), Chain(30), 0.0
+    pauses = []
+    for _ in range(9):
+        first, *others = w.plan([Range(10, 12)], 9, now)
+        assert first.number == 10
+        for other in others:
+            w.arrived(other, chain.blocks[other.number], SIZE, now)
+        w.failed(first, "refused", now)
+        assert w.problem(10) == "refused"
+        assert w.plan([Range(10, 12)], 9, now) == []
+        pause = w.next_retry(now)
+        assert pause is not None
+        pauses.append(pause)
+        now += pause
+    assert pauses == [min(LONGEST_PAUSE, FIRST_PAUSE * 2**n) for n in range(9)]
+    assert w.get(11) == chain.blocks[11]
+    assert w.get(12) == chain.blocks[12]
+
+
+def test_a_failure_nobody_waits_for_is_forgotten() -> None:
+    w = window()
+    (fetch,) = w.plan([Range(10, 10)], 9, 0.0)
+    w.failed(fetch, "refused", 0.0)
+    w.plan([Range(11, 11)], 0, 0.0)
+    assert w.problem(10) is None
+    assert w.next_retry(0.0) is None
+
+
+def test_a_block_that_was_not_there_is_asked_for_again_with_the_next_head() -> None:
+    w, chain = window(), Chain(11)
+    (fetch,) = w.plan([Range(10, 10)], 9, 0.0)
+    w.failed(fetch, None, 0.0)
+    assert w.plan([Range(10, 10)], 9, 0.0) == []
+    w.saw_head(chain.head_ref, False, -1)
+    assert numbers(w.plan([Range(10, 10)], 9, 0.0)) == [10]
+
+
+def test_fetching_ahead_stops_at_half_of_the_bytes_but_never_what_is_waited_for() -> None:
+    w, chain = window(max_bytes=10 * SIZE), Chain(100)
+    assert fill(w, chain, Range(10, 90))[:6] == [10, 11, 12, 13, 14, 15]
+    assert len(w) < 16
+    assert numbers(w.plan([Range(50, 90)], 9, 0.0))[0] == 50
+    assert w.bytes == len(w) * SIZE
+
+
+def test_trimming_drops_what_is_behind_first_and_then_what_is_farthest() -> None:
+    w, chain = window(max_blocks=5), Chain(100)
+    fill(w, chain, Range(10, 14))
+    fill(w, chain, Range(20, 22))
+    w.trim([Range(20, 22)])
+    assert len(w) == 5
+    assert [n for n in range(100) if w.get(n)] == [13, 14, 20, 21, 22]
+    small, chain = window(max_blocks=2), Chain(100)
+    fill(small, chain, Range(10, 14))
+    small.trim([Range(11, 14)])
+    assert small.get(11) is not None
+    assert len(small) == 2
+
+
+def test_a_block_that_does_not_link_makes_those_below_suspect_until_they_are_cleared() -> None:
+    w, chain = window(), Chain(30)
+    fill(w, chain, Range(10, 20))
+    chain.reorg(depth=12, length=12)
+    (fetch,) = w.plan([Range(21, 21)], 1, 0.0)
+    assert w.arrived(fetch, chain.blocks[21], SIZE, 0.0)
+    assert all(w.get(n) is None for n in range(10, 21))
+    assert sorted(fill(w, chain, Range(10, 29))) == [10, 17, 18, 19, 20, *range(22, 30)]
+    assert all(w.get(n) == chain.blocks[n] for n in range(10, 30))
+
+
+def test_a_reorg_costs_as_many_fetches_as_it_is_deep() -> None:
+    w, chain = window(), Chain(80)
+    fill(w, chain, Range(10, 79))
+    chain.reorg(depth=3, length=4)
+    assert w.saw_head(chain.head_ref, True, -1)
+    assert w.get(10) is None
+    assert sorted(fill(w, chain, Range(10, 80))) == [10, 76, 77, 78, 79, 80]
+    assert all(w.get(n) == chain.blocks[n] for n in range(10, 81))
+
+
+def test_finalized_blocks_are_not_suspect() -> None:
+    w, chain = window(), Chain(80)
+    fill(w, chain, Range(10, 79))
+    chain.reorg(depth=3, length=4)
+    assert w.saw_head(chain.head_ref, True, 60)
+    assert w.get(60) is not None
+    assert w.get(61) is None
+
+
+def test_a_head_that_links_changes_nothing() -> None:
+    w, chain = window(), Chain(20)
+    fill(w, chain, Range(10, 19))
+    chain.extend(1)
+    assert not w.saw_head(chain.head_ref, False, -1)
+    assert not w.saw_head(chain.head_ref, True, -1)
+    assert len(w) == 10
+
+
+def test_a_lower_head_drops_what_lies_beyond() -> None:
+    w, chain = window(), Chain(20)
+    fill(w, chain, Range(10, 19))
+    chain.reorg(depth=5, length=1)
+    assert chain.head == 15
+    w.saw_head(chain.head_ref, True, -1)
+    assert all(w.get(n) is None for n in range(16, 20))
+
+
+def test_a_fetch_begun_before_a_reorg_is_not_trusted() -> None:
+    w, chain = window(), Chain(20)
+    (old,) = w.plan([Range(18, 18)], 1, 0.0)
+    stale = chain.blocks[18]
+    chain.reorg(depth=3, length=4)
+    w.saw_head(chain.head_ref, True, -1)
+    assert not w.arrived(old, stale, SIZE, 0.0)
+    assert w.get(18) is None
+    fill(w, chain, Range(18, 20))
+    assert w.get(18) == chain.blocks[18]
+
+
+def test_endpoints_that_contradict_each_other_are_asked_less_often() -> None:
+    w, one, two = window(), Chain(30), Chain(30)
+    two.reorg(depth=20, length=20)
+    fetches = 0
+    now = 0.0
+    while now < 60:
+        for fetch in w.plan([Range(15, 16)], 1, now):
+            chain = one if fetches % 2 else two
+            fetches += 1
+            w.arrived(fetch, chain.blocks[fetch.number], SIZE, now)
+        now += 0.05
+    assert fetches < 60
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject) -> None:
+    w = Window(data.draw(st.sampled_from([12, 900]), label="max blocks"), 1 << 30)
+    chain, now = Chain(20), 0.0
+    running: list[tuple[Fetch, L1Block | None]] = []
+    wanted = Range(data.draw(st.integers(1, 10), label="first"), 40)
+    shown = chain.head_ref
+
+    def visible() -> Range:
+        return Range(wanted.first, max(wanted.first, min(wanted.last, shown.number)))
+
+    for action in data.draw(st.lists(st.sampled_from("fffffgrhx"), max_size=60), label="actions"):
+        now += 0.1
+        if action == "f":
+            for fetch in w.plan([visible()], 3, now):
+                known = chain.blocks[fetch.number] if fetch.number <= chain.head else None
+                running.append((fetch, known))
+        elif action == "g":
+            chain.extend(data.draw(st.integers(1, 3)))
+        elif action == "r":
+            chain.reorg(data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9)))
+        elif action == "h":
+            reorged = chain.blocks[min(shown.number, chain.head)].header.hash != shown.hash
+            shown = chain.head_ref
+            w.saw_head(shown, reorged, -1)
+        if running and action in "x":
+            fetch, found = running.pop(data.draw(st.integers(0, len(running) - 1)))
+            if found is None or data.draw(st.booleans()):
+                w.failed(fetch, "away", now)
+            else:
+                w.arrived(fetch, found, SIZE, now)
+        held = {n: block for n in range(60) if (block := w.get(n)) is not None}
+        assert all(held[n].header.parent_hash == held[n - 1].header.hash for n in held if n - 1 in held)
+        assert w.bytes == len(w) * SIZE
+        w.trim([visible()])
+
+    chain.extend(1)
+    for fetch, found in running:
+        if found is None:
+            w.failed(fetch, None, now)
+        else:
+            w.arrived(fetch, found, SIZE, now)
+    w.saw_head(chain.head_ref, True, -1)
+    for first in range(wanted.first, chain.head + 1):
+        for _ in range(200):
+            if w.get(first) == chain.blocks[first]:
+                break
+            now += 1.0
+            goal = Range(first, min(first + 20, chain.head))
+            for fetch in w.plan([goal], 4, now):
+                w.arrived(fetch, chain.blocks[fetch.number], SIZE, now)
+            w.trim([goal])
+        assert w.get(first) == chain.blocks[first]
