@@ -1,0 +1,233 @@
+"""Raw deflate (RFC 1951) in plain Python, for streams that are damaged or end too early.
+
+It gives out what Go's reader gives out, in the same pieces, because op-node keeps what came before the damage
+(derivation-rules 9.3): a piece ends at every multiple of 32,768 bytes and at every empty stored block, and the last
+one comes together with the final status."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+Piece = tuple[bytes, str | None]
+"""Output, and how the stream ended if it ended with it: END, or what is wrong."""
+
+END = "end"
+CUT_OFF = "compressed stream cut off"
+CORRUPT = "compressed stream corrupt"
+WINDOW = 32768
+
+_END_OF_BLOCK = 256
+_CODE_ORDER = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15)
+_REPEATS = {16: (3, 2), 17: (3, 3), 18: (11, 7)}
+_LENGTHS = (
+    *((length, 0) for length in range(3, 11)),
+    *((3 + (4 + step << extra), extra) for extra in range(1, 6) for step in range(4)),
+    (258, 0),
+)
+_DISTANCES = (
+    *((distance, 0) for distance in range(1, 5)),
+    *((1 + (2 + step << extra), extra) for extra in range(1, 14) for step in range(2)),
+)
+
+
+class _Failed(Exception):
+    """The stream goes no further."""
+
+
+class _Code(NamedTuple):
+    """A Huffman code: by the next bits, symbol << 4 | length, 0 for none. `need` is how many bits must be there before
+    any symbol is read: Go asks for those of the end-of-block mark, or of the shortest symbol if that is longer."""
+
+    table: list[int]
+    mask: int
+    need: int
+
+
+def _code(lengths: Sequence[int], end_of_block: bool = False) -> _Code:
+    used = [length for length in lengths if length]
+    if not used:
+        return _Code([0], 0, 0)
+    longest = max(used)
+    size = 1 << longest
+    filled = sum(size >> length for length in used)
+    if filled != size and not (longest == 1 and filled == 1):
+        raise _Failed(CORRUPT)
+    table = [0] * size
+    code = 0
+    for length in range(1, longest + 1):
+        code <<= 1
+        for symbol, own in enumerate(lengths):
+            if own == length:
+                start = int(f"{code:0{length}b}"[::-1], 2)
+                table[start :: 1 << length] = [symbol << 4 | length] * (size >> length)
+                code += 1
+    need = max(min(used), lengths[_END_OF_BLOCK]) if end_of_block else min(used)
+    return _Code(table, size - 1, need)
+
+
+_FIXED_LITERALS = _code([8] * 144 + [9] * 112 + [7] * 24 + [8] * 8, end_of_block=True)
+_FIXED_DISTANCES = _code([5] * 32)
+
+
+class Inflater:
+    """Inflates `data` from `at`. After the last piece `at` is where the stream ended."""
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.at = at
+        self._data = data
+        self._bits = 0
+        self._count = 0
+        self._out = bytearray()
+        self._given = 0
+        self._boundary = WINDOW
+
+    def pieces(self) -> Iterator[Piece]:
+        """The output, piece by piece; only the last has a status, and may be empty."""
+        try:
+            final = 0
+            while not final:
+                final, kind = self._take(1), self._take(2)
+                if kind == 0:
+                    yield from self._stored(bool(final))
+                elif kind == 3:
+                    raise _Failed(CORRUPT)
+                else:
+                    codes = (_FIXED_LITERALS, _FIXED_DISTANCES) if kind == 1 else self._dynamic_codes()
+                    yield from self._symbols(*codes)
+        except _Failed as failed:
+            yield self._pending(len(self._out)), str(failed)
+            return
+        self._give_back()
+        yield self._pending(len(self._out)), END
+
+    def _pending(self, end: int) -> bytes:
+        piece = bytes(self._out[self._given : end])
+        self._given = end
+        return piece
+
+    def _full_piece(self) -> bytes:
+        """The piece up to the boundary; what is too old for any reference is forgotten."""
+        piece = self._pending(self._boundary)
+        del self._out[: self._boundary - WINDOW]
+        self._given, self._boundary = WINDOW, 2 * WINDOW
+        return piece
+
+    def _refill(self) -> None:
+        taken = self._data[self.at : self.at + 8]
+        self._bits |= int.from_bytes(taken, "little") << self._count
+        self._count += 8 * len(taken)
+        self.at += len(taken)
+
+    def _take(self, count: int) -> int:
+        if self._count < count:
+            self._refill()
+            if self._count < count:
+                raise _Failed(CUT_OFF)
+        value = self._bits & ((1 << count) - 1)
+        self._bits >>= count
+        self._count -= count
+        return value
+
+    def _symbol(self, code: _Code) -> int:
+        if self._count < 15:
+            self._refill()
+        entry = code.table[self._bits & code.mask]
+        length = entry & 15
+        if not length:
+            raise _Failed(CORRUPT)
+        if self._count < max(length, code.need):
+            raise _Failed(CUT_OFF)
+        self._bits >>= length
+        self._count -= length
+        return entry >> 4
+
+    def _give_back(self) -> None:
+        """Goes to the next whole byte of the input."""
+        self.at -= self._count >> 3
+        self._bits = self._count = 0
+
+    def _stored(self, final: bool) -> Iterator[Piece]:
+        self._give_back()
+        head = self._data[self.at : self.at + 4]
+        self.at += len(head)
+        if len(head) < 4:
+            raise _Failed(CUT_OFF)
+        size = int.from_bytes(head[:2], "little")
+        if size ^ 0xFFFF != int.from_bytes(head[2:], "little"):
+            raise _Failed(CORRUPT)
+        if not size and not final and (piece := self._pending(len(self._out))):
+            yield piece, None
+        content = self._data[self.at : self.at + size]
+        self.at += len(content)
+        self._out += content
+        while len(self._out) >= self._boundary:
+            yield self._full_piece(), None
+        if len(content) < size:
+            raise _Failed(CUT_OFF)
+
+    def _dynamic_codes(self) -> tuple[_Code, _Code]:
+        literals, distances, lengths = self._take(5) + 257, self._take(5) + 1, self._take(4) + 4
+        if literals > 286 or distances > 30:
+            raise _Failed(CORRUPT)
+        widths = [0] * len(_CODE_ORDER)
+        for place in _CODE_ORDER[:lengths]:
+            widths[place] = self._take(3)
+        code = _code(widths)
+        found: list[int] = []
+        while len(found) < literals + distances:
+            symbol = self._symbol(code)
+            if symbol < 16:
+                found.append(symbol)
+                continue
+            if symbol == 16 and not found:
+                raise _Failed(CORRUPT)
+            base, extra = _REPEATS[symbol]
+            found += [found[-1] if symbol == 16 else 0] * (base + self._take(extra))
+        if len(found) > literals + distances:
+            raise _Failed(CORRUPT)
+        return _code(found[:literals], end_of_block=True), _code(found[literals:])
+
+    def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
+        """A compressed block. The bit buffer is held in locals: this loop is all the time there is."""
+        table, mask, need = literals
+        out, bits, count = self._out, self._bits, self._count
+        while True:
+            if count < 15:
+                self._bits, self._count = bits, count
+                self._refill()
+                bits, count = self._bits, self._count
+            entry = table[bits & mask]
+            length = entry & 15
+            if not length or count < length or count < need:
+                raise _Failed(CUT_OFF if length else CORRUPT)
+            bits >>= length
+            count -= length
+            symbol = entry >> 4
+            if symbol < _END_OF_BLOCK:
+                out.append(symbol)
+            else:
+                self._bits, self._count = bits, count
+                if symbol == _END_OF_BLOCK:
+                    return
+                self._copy(symbol, distances)
+                bits, count = self._bits, self._count
+            if len(out) >= self._boundary:
+                yield self._full_piece(), None
+
+    def _copy(self, symbol: int, distances: _Code) -> None:
+        if symbol > 285:
+            raise _Failed(CORRUPT)
+        base, extra = _LENGTHS[symbol - 257]
+        length = base + self._take(extra)
+        symbol = self._symbol(distances)
+        if symbol > 29:
+            raise _Failed(CORRUPT)
+        base, extra = _DISTANCES[symbol]
+        distance = base + self._take(extra)
+        out = self._out
+        if distance > len(out) or distance > WINDOW:
+            raise _Failed(CORRUPT)
+        start = len(out) - distance
+        if distance >= length:
+            out += out[start : start + length]
+        else:
+            out += (out[start:] * (length // distance + 1))[:length]

@@ -1,0 +1,62 @@
+"""From a blob to the data a batcher put into it (derivation-rules 4.4): 4,096 elements of 32 bytes, of which 254 bits
+each carry data."""
+
+BLOB_SIZE = 131_072
+MAX_DATA = 130_044
+VERSION = 0
+
+_ELEMENT = 32
+_ROUND = 4 * _ELEMENT
+_ROUND_DATA = 127
+_FIRST_ROUND_DATA = 123
+_TOP_BITS = bytes(byte & 0xC0 for byte in range(256))
+
+
+class BlobDataError(ValueError):
+    """The blob holds no data in this encoding; `rule` is the rule it breaks."""
+
+    def __init__(self, rule: str, problem: str) -> None:
+        super().__init__(f"{problem} (rule {rule})")
+        self.rule = rule
+
+
+def decode_blob(blob: bytes) -> bytes:
+    """The data of a blob of 131,072 bytes, at most 130,044 bytes; BlobDataError if it is not encoded by the rules."""
+    if len(blob) != BLOB_SIZE:
+        raise BlobDataError("BL", f"a blob of {len(blob)} bytes")
+    if blob[1] != VERSION:
+        raise BlobDataError("BL1", f"blob encoding version {blob[1]}")
+    length = int.from_bytes(blob[2:5], "big")
+    if length > MAX_DATA:
+        raise BlobDataError("BL2", f"blob claims {length} bytes of data, at most {MAX_DATA} fit")
+    rounds = 1 + max(0, -(-(length - _FIRST_ROUND_DATA) // _ROUND_DATA))
+    used = blob[: rounds * _ROUND]
+    _check_top_bits(used)
+    data = _unpacked(used)
+    if any(data[4 + length :]):
+        raise BlobDataError("BL6", f"bytes behind the {length} bytes of data")
+    if blob.count(0, len(used)) != BLOB_SIZE - len(used):
+        raise BlobDataError("BL7", f"bytes in the unused elements behind {length} bytes of data")
+    return data[4 : 4 + length]
+
+
+def _check_top_bits(used: bytes) -> None:
+    heads = used[_ELEMENT::_ELEMENT].translate(_TOP_BITS)
+    if any(heads):
+        element = 1 + next(index for index, head in enumerate(heads) if head)
+        raise BlobDataError("BL4", f"element {element} is not below 2^254")
+
+
+def _unpacked(used: bytes) -> bytes:
+    """The bytes of whole rounds: three joined bytes take the place of four six-bit heads."""
+    a, b, c, d = (int.from_bytes(used[start::_ROUND], "big") for start in range(0, _ROUND, _ELEMENT))
+    rounds = len(used) // _ROUND
+    low, middle, nibble = (int.from_bytes(bytes((mask,)) * rounds, "big") for mask in (0x3F, 0x30, 0x0F))
+    x = (a & low) | (b & middle) << 2
+    y = (b & nibble) | (d & nibble) << 4
+    z = (c & low) | (d & middle) << 2
+    out = bytearray(used)
+    for head, joined in enumerate((x, y, z), start=1):
+        out[head * _ELEMENT :: _ROUND] = joined.to_bytes(rounds, "big")
+    del out[::_ROUND]
+    return bytes(out)
