@@ -1,4 +1,4 @@
-"""L2 blocks as references and payloads: from what an engine sealed, and from its JSON-RPC (attributes-rules 4.6, 4.7)."""
+"""L2 blocks as references and payloads, from what an engine sealed and from JSON-RPC (attributes-rules 4.6, 4.7)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -123,6 +123,7 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
 
 def _payload(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
     root = header.withdrawals_root
+    says_nothing = root == EMPTY_ROOT and header.requests_hash is None
     return ExecutionPayload(
         parent_hash=header.parent_hash,
         fee_recipient=header.miner,
@@ -141,7 +142,7 @@ def _payload(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) 
         withdrawals=root is not None,
         blob_gas_used=header.blob_gas_used,
         excess_blob_gas=header.excess_blob_gas,
-        withdrawals_root=None if root == EMPTY_ROOT else root,
+        withdrawals_root=None if says_nothing else root,
         parent_beacon_root=header.parent_beacon_root,
     )
 

@@ -64,7 +64,7 @@ class L1Info(msgspec.Struct, frozen=True):
 
 def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
     """The call data in one of the layouts of 2.2."""
-    if layout is L1InfoFormat.BEDROCK:
+    if not layout.packed:
         return _encode_words(info)
     data = b"".join(
         (
@@ -81,9 +81,9 @@ def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
             info.batcher,
         )
     )
-    if layout >= L1InfoFormat.ISTHMUS:
+    if layout.operator_fee:
         data += info.operator_fee_scalar.to_bytes(4, "big") + info.operator_fee_constant.to_bytes(8, "big")
-    if layout >= L1InfoFormat.JOVIAN:
+    if layout.da_footprint:
         data += info.da_footprint_gas_scalar.to_bytes(2, "big")
     return data
 
@@ -95,7 +95,7 @@ def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
         raise L1InfoError(f"{name} L1 info must have {SIZES[layout]} bytes, got {len(data)}")
     if data[:4] != SELECTORS[layout]:
         raise L1InfoError(f"{name} L1 info must have selector 0x{SELECTORS[layout].hex()}, got 0x{data[:4].hex()}")
-    return _parse_words(data) if layout is L1InfoFormat.BEDROCK else _parse_packed(data, layout)
+    return _parse_packed(data, layout) if layout.packed else _parse_words(data)
 
 
 def l1_info_deposit(info: L1Info, layout: L1InfoFormat, regolith: bool) -> bytes:

@@ -17,7 +17,17 @@ class L1InfoFormat(IntEnum):
     @property
     def packed(self) -> bool:
         """Whether fees stand in packed scalars, as in all layouts after the first."""
-        return self is not L1InfoFormat.BEDROCK
+        return self > L1InfoFormat.BEDROCK
+
+    @property
+    def operator_fee(self) -> bool:
+        """Whether the operator fee's scalar and constant are in it."""
+        return self >= L1InfoFormat.ISTHMUS
+
+    @property
+    def da_footprint(self) -> bool:
+        """Whether the gas scalar of the data availability footprint is in it."""
+        return self >= L1InfoFormat.JOVIAN
 
 
 class L1Rules(msgspec.Struct, frozen=True):
