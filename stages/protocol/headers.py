@@ -108,7 +108,7 @@ def decode_header(raw: bytes) -> Header:
             raise HeaderError(f"header of {len(items)} fields")
         last = len(items) - 1
         values: list[Any] = [
-            None if item == b"" and _REQUIRED <= index < last else _decoded(item, size, is_number)
+            None if item == b"" and _REQUIRED <= index < last and not is_number else _decoded(item, size, is_number)
             for index, (item, (_, _, size, is_number)) in enumerate(zip(items, _FIELDS, strict=False))
         ]
     except RlpError as error:

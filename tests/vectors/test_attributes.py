@@ -1,0 +1,398 @@
+"""The known answers for attributes-rules: one test per id of attributes.jsonl."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.protocol import deposits, hashes, headers, l1_info, mpt, system_config
+from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
+from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.upgrades import (
+    encode_entry,
+    gas_to_take_back,
+    load_bundle,
+    upgrade_gas,
+    upgrade_transactions,
+)
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS, blob_base_fee, l1_blob_base_fee
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.rlp import encode
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.tools.importers.upgrades import bundle_entries
+
+LINES = [json.loads(line) for line in Path(__file__).with_name("attributes.jsonl").read_text().splitlines()]
+VECTORS = LINES[1:]
+OP_SEPOLIA_FORKS = {
+    "regolith": 0,
+    "canyon": 1699981200,
+    "delta": 1703203200,
+    "ecotone": 1708534800,
+    "fjord": 1716998400,
+    "granite": 1723478400,
+}
+GENESIS = Genesis(
+    l1=BlockId(4071408, b"\x01" * 32),
+    l2=BlockId(0, b"\x02" * 32),
+    l2_time=1691802540,
+    system_config=SystemConfig(b"\x03" * 20, ZERO_HASH, ZERO_HASH, 30_000_000),
+)
+OP_SEPOLIA = RollupConfig(
+    genesis=GENESIS,
+    block_time=2,
+    max_sequencer_drift=600,
+    seq_window_size=3600,
+    channel_timeout=300,
+    l1_chain_id=11155111,
+    l2_chain_id=11155420,
+    fork_times=OP_SEPOLIA_FORKS,
+    batch_inbox=b"\xff" + bytes(19),
+    deposit_contract=bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc"),
+    l1_system_config=b"\x05" * 20,
+    chain_op_config=ChainOpConfig(6, 50, 250),
+)
+START = SystemConfig(
+    batcher=b"\x22" * 20,
+    overhead=(188).to_bytes(32, "big"),
+    scalar=(684000).to_bytes(32, "big"),
+    gas_limit=30_000_000,
+)
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+def values(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: raw(value) if isinstance(value, str) else value for name, value in found.items()}
+
+
+def layout_of(name: str) -> L1InfoFormat:
+    return L1InfoFormat[name.upper()]
+
+
+def topics(given: Any, want: Any) -> None:
+    assert keccak256(given["deposit"].encode()) == raw(want["deposit"]) == deposits.DEPOSIT_TOPIC
+    assert keccak256(given["config"].encode()) == raw(want["config"]) == system_config.CONFIG_UPDATE_TOPIC
+
+
+def selectors(given: Any, want: Any) -> None:
+    assert {layout.name.lower(): "0x" + each.hex() for layout, each in l1_info.SELECTORS.items()} == want
+
+
+def empty_roots(given: Any, want: Any) -> None:
+    assert headers.EMPTY_REQUESTS_HASH == hashlib.sha256(b"").digest() == raw(want["requests"])
+    assert mpt.EMPTY_ROOT == mpt.ordered_root([]) == raw(want["trie"])
+    assert keccak256(encode([])) == headers.EMPTY_UNCLES_HASH == raw(want["uncles"])
+
+
+def user_source_hash(given: Any, want: Any) -> None:
+    assert deposits.user_source_hash(raw(given[0]), given[1]) == raw(want)
+
+
+def l1_info_source_hash(given: Any, want: Any) -> None:
+    assert deposits.l1_info_source_hash(raw(given[0]), given[1]) == raw(want)
+
+
+def upgrade_source_hash(given: Any, want: Any) -> None:
+    assert deposits.upgrade_source_hash(given[0]) == raw(want)
+
+
+def invalidated_source_hash(given: Any, want: Any) -> None:
+    assert deposits.invalidated_source_hash(raw(given[0])) == raw(want)
+
+
+def deposit_log(given: Any, want: Any) -> None:
+    log = Log(OP_SEPOLIA.deposit_contract, tuple(map(raw, given["topics"])), raw(given["data"]), given["index"])
+    found = deposits.deposit_from_log(log, raw(given["block_hash"]))
+    if "check" in want:
+        assert isinstance(found, deposits.DepositFailure)
+        assert (found.check, found.log_index) == (want["check"], given["index"])
+        return
+    assert isinstance(found, deposits.DepositTransaction)
+    encoded = deposits.encode_deposit(found)
+    assert encoded == raw(want["tx"])
+    assert deposits.decode_deposit(encoded) == found
+    if "tx_hash" in want:
+        assert keccak256(encoded) == raw(want["tx_hash"])
+        assert found.source_hash == raw(want["source_hash"])
+
+
+def deposit_receipts(given: Any, want: Any) -> None:
+    portal = raw(given["portal"])
+    encoded = [
+        b"\x02" + encode([bytes([status] if status else []), b"\x01", bytes(256), _logs(logs)])
+        for status, logs in given["receipts"]
+    ]
+    found = logs_of_receipts(encoded, {(portal, deposits.DEPOSIT_TOPIC)})
+    assert [log.index for log in found] == want["indexes"]
+    assert all(deposits.is_deposit_log(log, portal) for log in found)
+    transactions, failures = deposits.user_deposits(found, raw(given["block_hash"]))
+    assert (list(transactions), failures) == ([raw(each) for each in want["txs"]], ())
+
+
+def _logs(logs: Any) -> Any:
+    return [[raw(address), [raw(topic) for topic in topics], raw(data)] for address, topics, data in logs]
+
+
+def l1_info_data(given: Any, want: Any) -> None:
+    layout = layout_of(given["layout"])
+    info = l1_info.parse_l1_info(raw(given["data"]), layout)
+    assert info == l1_info.L1Info(**values(want))
+    assert l1_info.encode_l1_info(info, layout) == raw(given["data"])
+
+
+def l1_info_tx(given: Any, want: Any) -> None:
+    layout = layout_of(given["layout"])
+    info = l1_info.L1Info(**values(given["fields"]))
+    encoded = l1_info.l1_info_deposit(info, layout, given["regolith"])
+    assert encoded == raw(want["tx"])
+    assert keccak256(encoded) == raw(want["tx_hash"])
+    deposit = deposits.decode_deposit(encoded)
+    found = {
+        "data": deposit.data,
+        "source_hash": deposit.source_hash,
+        "tx": encoded,
+        "tx_hash": keccak256(encoded),
+        "gas": deposit.gas,
+        "is_system": deposit.is_system,
+    }
+    assert {name: found[name] for name in want} == values(want)
+    assert l1_info.l1_info_of_block((encoded,), layout) == info
+
+
+def attributes(given: Any, want: Any) -> None:
+    parent, origin = given["parent"], given["origin"]
+    schedule = OP_SEPOLIA.schedule()
+    info = l1_info.l1_info_of_block((raw(parent["first"]),), schedule.l1_info_format(parent["timestamp"]))
+    parent_ref = L2BlockRef(
+        raw(parent["hash"]),
+        parent["number"],
+        ZERO_HASH,
+        parent["timestamp"],
+        info.origin,
+        info.sequence_number,
+    )
+    parent_config = system_config.config_of_block(
+        OP_SEPOLIA,
+        number=parent["number"],
+        block_hash=raw(parent["hash"]),
+        timestamp=parent["timestamp"],
+        gas_limit=parent["gas_limit"],
+        extra_data=b"",
+        transactions=(raw(parent["first"]),),
+    )
+    epoch = L1Header(
+        hash=raw(origin["hash"]),
+        number=origin["number"],
+        parent_hash=info.block_hash,
+        timestamp=origin["timestamp"],
+        mix_hash=raw(origin["mix_hash"]),
+        base_fee=origin["base_fee"],
+        excess_blob_gas=origin["excess_blob_gas"],
+        parent_beacon_root=raw(origin["beacon_root"]),
+    )
+    built = prepare_attributes(OP_SEPOLIA, L1_CHAINS[11155111], parent_ref, parent_config, epoch, (), ()).attributes
+    assert built == PayloadAttributes(
+        timestamp=want["timestamp"],
+        prev_randao=raw(want["prev_randao"]),
+        fee_recipient=raw(want["fee_recipient"]),
+        withdrawals=want["withdrawals"] == [],
+        parent_beacon_root=raw(want["beacon_root"]),
+        transactions=tuple(map(raw, want["deposits"])),
+        no_tx_pool=want["no_tx_pool"],
+        gas_limit=want["gas_limit"],
+        eip1559_params=want["eip1559_params"],
+        min_base_fee=want["min_base_fee"],
+    )
+
+
+def config_of_block(given: Any, want: Any) -> None:
+    found = system_config.config_of_block(
+        OP_SEPOLIA,
+        number=given["number"],
+        block_hash=raw(given["hash"]),
+        timestamp=given["timestamp"],
+        gas_limit=given["gas_limit"],
+        extra_data=b"",
+        transactions=(raw(given["first"]),),
+    )
+    assert found == SystemConfig(**values(want))
+
+
+def header_list(given: Any, want: Any) -> None:
+    for number, encoded in given.items():
+        header = headers.decode_header(raw(encoded))
+        assert header.number == int(number) - 1
+        assert headers.encode_header(header) == raw(encoded)
+        assert headers.header_hash(header) == raw(want[str(header.number + 1)])
+
+
+def fee_scalars(given: Any, want: Any) -> None:
+    if want is None:
+        with pytest.raises(system_config.ScalarError):
+            system_config.fee_scalars(raw(given))
+    else:
+        assert system_config.fee_scalars(raw(given)) == tuple(want)
+
+
+def blob_fee(given: Any, want: Any) -> None:
+    excess, fraction = given
+    if excess is None:
+        header = L1Header(ZERO_HASH, 1, ZERO_HASH, 1_800_000_000, ZERO_HASH, 7, None, None)
+        assert l1_blob_base_fee(L1_CHAINS[1], header, None) == want
+    else:
+        assert blob_base_fee(excess, fraction) == want
+
+
+def config_update(given: Any, want: Any) -> None:
+    kind = given["type"]
+    kind_topic = raw(kind) if isinstance(kind, str) else kind.to_bytes(32, "big")
+    log = Log(b"\x05" * 20, (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, kind_topic), raw(given["data"]), 4)
+    found, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=given["packed"]))
+    if "check" in want:
+        assert found == START
+        assert [(each.log_index, each.check) for each in skipped] == [(4, want["check"])]
+    else:
+        assert skipped == ()
+        assert found == msgspec.structs.replace(START, **values(want["changed"]))
+
+
+def extra_data(given: Any, want: Any) -> None:
+    fork, text = given
+    schedule = ForkSchedule({name: 0 for name in FORK_NAMES[: FORK_NAMES.index(fork) + 1]}, 2, 300, 600)
+    if want is None:
+        with pytest.raises(ExtraDataError):
+            decode_extra_data(raw(text), schedule.l2(10))
+    else:
+        found = decode_extra_data(raw(text), schedule.l2(10))
+        assert [found.denominator, found.elasticity, found.min_base_fee] == want
+
+
+def activation(given: Any, want: Any) -> None:
+    schedule = ForkSchedule(given["forks"], given["block_time"], 300, 600)
+    activations = schedule.activations(given["timestamp"])
+    transactions = upgrade_transactions(activations, given["linked"])
+    assert schedule.l1_info_format(given["timestamp"]) is layout_of(want["layout"])
+    assert len(transactions) == want["count"]
+    assert keccak256(b"".join(transactions)) == raw(want["keccak"])
+    assert upgrade_gas(activations) == want["gas"]
+
+
+def upgrade_gas_taken_back(given: Any, want: Any) -> None:
+    activations = ForkSchedule({"karst": 1000}, 2, 300, 600).activations(1000)
+    assert upgrade_gas(activations) == given["gas"]
+    limit = given["base"] + upgrade_gas(activations)
+    assert limit == want["activation"]
+    assert limit - gas_to_take_back(activations, keep=False) == want["next"]
+    assert limit - gas_to_take_back(activations, keep=True) == want["next_kept"]
+    event = Log(
+        b"\x05" * 20,
+        (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, (2).to_bytes(32, "big")),
+        b"".join(number.to_bytes(32, "big") for number in (32, 32, want["next_with_event"])),
+        0,
+    )
+    taken_back = msgspec.structs.replace(START, gas_limit=want["next"])
+    assert system_config.apply_updates(taken_back, [event], L1Rules())[0].gas_limit == want["next_with_event"]
+
+
+def upgrade_gas_of_lagoon(given: Any, want: Any) -> None:
+    activations = ForkSchedule({"lagoon": 1000}, 2, 300, 600).activations(1000)
+    assert upgrade_gas(activations) == want == gas_to_take_back(activations, keep=True)
+
+
+def upgrade_table(given: Any, want: Any) -> None:
+    parts = {"lagoon_pre": "linked_before", "lagoon_bundle": "transactions", "lagoon_post": "linked_after"}
+    found: list[bytes] = []
+    for fork in dict.fromkeys(row["fork"] for row in want):
+        bundle = load_bundle("lagoon" if fork in parts else fork)
+        found += getattr(bundle, parts.get(fork, "transactions"))
+    assert len(found) == len(want) == 83
+    for encoded, row in zip(found, want, strict=True):
+        deposit = deposits.decode_deposit(encoded)
+        assert keccak256(encoded) == raw(row["tx_hash"])
+        assert deposit.source_hash == raw(row["source_hash"]) == deposits.upgrade_source_hash(row["intent"])
+        assert (deposit.sender, deposit.to) == (raw(row["sender"]), row["to"] and raw(row["to"]))
+        assert (deposit.mint, deposit.value, deposit.gas) == (int(row["mint"]), int(row["value"]), row["gas"])
+        assert (len(deposit.data), hashlib.sha256(deposit.data).hexdigest()) == (row["size"], row["sha256"])
+        assert not deposit.is_system
+        if row["created"]:
+            assert keccak256(encode([deposit.sender, b""]))[12:] == raw(row["created"])
+
+
+def bundle(given: Any, want: Any) -> None:
+    content = json.dumps({"metadata": {"version": "1.0.0"}, "transactions": given["transactions"]}).encode()
+    entries = bundle_entries(content, given["label"])
+    for entry, (intent, source_hash, encoded) in zip(entries, want, strict=True):
+        assert entry.intent == intent
+        assert encode_entry(entry) == raw(encoded)
+        assert deposits.decode_deposit(raw(encoded)).source_hash == raw(source_hash)
+
+
+def header_json(given: Any, want: Any) -> None:
+    header = headers.header_from_json(given)
+    assert headers.header_hash(header) == raw(want)
+    assert headers.decode_header(headers.encode_header(header)) == header
+
+
+def payload_hash(given: Any, want: Any) -> None:
+    root, block_hash = want
+    assert mpt.ordered_root([raw(each) for each in given["transactions"]]) == raw(root)
+    header = headers.header_from_json(given["header"])
+    assert (header.transactions_root, headers.header_hash(header)) == (raw(root), raw(block_hash))
+
+
+def output_root(given: Any, want: Any) -> None:
+    assert hashes.output_root(*map(raw, given)) == raw(want)
+    assert hashes.decode_output(hashes.output_preimage(*map(raw, given))) == tuple(map(raw, given))
+
+
+def super_root(given: Any, want: Any) -> None:
+    timestamp, chains = given
+    pairs = [(chain_id, raw(output)) for chain_id, output in chains]
+    assert hashes.super_root(timestamp, pairs) == raw(want[0])
+    preimage = hashes.super_preimage(timestamp, pairs)
+    assert len(preimage) == want[1]
+    assert hashes.decode_super(preimage) == (timestamp, tuple(sorted(pairs)))
+
+
+def invalidated_block_deposit(given: Any, want: Any) -> None:
+    assert deposits.invalidated_block_deposit(raw(given)) == raw(want)
+
+
+def kept_deposits(given: Any, want: Any) -> None:
+    transactions = tuple(bytes((first, place)) for place, first in enumerate(given))
+    built = PayloadAttributes(1, ZERO_HASH, bytes(20), True, None, transactions, True, 30, None, None)
+    assert [each[1] for each in deposits_only(built).transactions] == want
+
+
+CHECKS: dict[str, Callable[[Any, Any], None]] = {
+    check.__name__: check
+    for check in (
+        *(topics, selectors, empty_roots, user_source_hash, l1_info_source_hash, upgrade_source_hash),
+        *(invalidated_source_hash, deposit_log, deposit_receipts, l1_info_data, l1_info_tx, attributes),
+        *(config_of_block, fee_scalars, config_update, extra_data, activation, upgrade_gas_taken_back),
+        *(upgrade_gas_of_lagoon, upgrade_table, bundle, header_json, payload_hash, output_root, super_root),
+        invalidated_block_deposit,
+    )
+} | {"headers": header_list, "blob_base_fee": blob_fee, "deposits_only": kept_deposits}
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
+def test_known_answer(vector: Any) -> None:
+    CHECKS[vector["kind"]](vector["given"], vector["want"])
+
+
+def test_all_known_answers_are_here() -> None:
+    assert len({vector["id"] for vector in VECTORS}) == len(VECTORS) == 132
+    assert {vector["kind"] for vector in VECTORS} == set(CHECKS)
