@@ -120,7 +120,7 @@ class Dispatcher:
             self.died(worker.row, worker.incarnation, now)
         state = self._workers.setdefault(worker, _Worker())
         state.running = running
-        for task, held in list(state.held.items()):
+        for task, held in reversed(list(state.held.items())):
             if (task, held.attempt) in holds:
                 held.seen = True
             elif held.seen or now - held.sent > self.patience:
@@ -150,7 +150,7 @@ class Dispatcher:
         for worker in [known for known in self._workers if known.row == row and known.incarnation < living]:
             state = self._workers[worker]
             suspects = _suspects(state)
-            for task in list(state.held):
+            for task in reversed(list(state.held)):
                 self._give_back(worker, task, died=task in suspects)
             del self._workers[worker]
         self._fill(now)
@@ -159,7 +159,7 @@ class Dispatcher:
         """A send failed: the worker gets nothing before its next report, and what it has goes to others."""
         state = self._workers.get(worker)
         if state is not None:
-            for task in list(state.held):
+            for task in reversed(list(state.held)):
                 self._give_back(worker, task, died=False)
             del self._workers[worker]
         self._fill(now)
@@ -167,7 +167,7 @@ class Dispatcher:
     def tick(self, now: float) -> None:
         """Time has passed."""
         for worker, state in list(self._workers.items()):
-            for task, held in list(state.held.items()):
+            for task, held in reversed(list(state.held.items())):
                 if now - held.sent > self.deadline:
                     self._give_back(worker, task, died=False)
         self._fill(now)
