@@ -55,6 +55,7 @@ _TABLE: tuple[Metric, ...] = (
     # Every process (runtime)
     Metric("activity_errors_total", Kind.COUNTER, "Steps that failed", ("activity", "severity")),
     Metric("activity_problems", Kind.GAUGE, "Activities that are in trouble now"),
+    Metric("bus_events_total", Kind.COUNTER, "Messages refused, lost or sent otherwise than planned", ("event",)),
     Metric("log_lines_dropped_total", Kind.COUNTER, "Log lines given up because the output was blocked"),
     # Outgoing and incoming calls
     Metric("rpc_client_requests_total", Kind.COUNTER, "Outgoing calls", _RPC),

@@ -1,0 +1,68 @@
+"""The secret shared with the execution engine: read from a file, or made into it."""
+
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from rollup_node.node.options.errors import OptionError
+
+DEFAULT_FILE = Path("node_jwt.txt")
+SECRET_BYTES = 32
+LONGEST_FILE = 4096
+
+
+class JwtSecret(NamedTuple):
+    """The secret, its file, and whether it is new."""
+
+    secret: bytes
+    path: Path
+    is_new: bool
+
+
+def load_jwt_secret(wanted: str | None) -> JwtSecret:
+    """The secret of `l2.jwt-secret`, or of node_jwt.txt when nothing is given. A missing or empty file gets a new
+    secret, readable by its owner alone; OptionError for a malformed one."""
+    path = Path(wanted) if wanted else DEFAULT_FILE
+    try:
+        text = _read(path)
+        if text is None or not text.strip():
+            return JwtSecret(_write_new(path), path.absolute(), True)
+    except OSError as error:
+        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} (l2.jwt-secret)") from None
+    return JwtSecret(_parse(text, path), path.absolute(), False)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OptionError(f"JWT secret file {path} is not a file (l2.jwt-secret)")
+        return file.read(LONGEST_FILE).decode("utf-8", "replace")
+
+
+def _write_new(path: Path) -> bytes:
+    secret = secrets.token_bytes(SECRET_BYTES)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(f"0x{secret.hex()}\n")
+    return secret
+
+
+def _parse(text: str, path: Path) -> bytes:
+    digits = text.strip().removeprefix("0x")
+    try:
+        secret = bytes.fromhex(digits)
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES or len(digits) != 2 * SECRET_BYTES:
+        raise OptionError(
+            f"JWT secret file {path} is malformed: expected {SECRET_BYTES} bytes as {2 * SECRET_BYTES} hex digits;"
+            " give the engine's file with --l2.jwt-secret, or empty it for a new secret"
+        )
+    return secret

@@ -1,0 +1,165 @@
+"""How log lines look: the five formats and the names of the levels (options 2.4, node-behaviour 2.7)."""
+
+import json
+import logging
+import math
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rollup_node.ipc.log import Level, Record, get_logger
+
+FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
+
+ALIASES = {
+    "trace": Level.DETAIL,
+    "trce": Level.DETAIL,
+    "dbug": Level.DEBUG,
+    "eror": Level.ERROR,
+    "crit": Level.ERROR,
+}
+"""op-node's level names that are not ours."""
+
+_RESERVED = frozenset({"t", "lvl", "process", "part", "pid", "msg", "trace"})
+_COLORS = {Level.ERROR: 31, Level.WARN: 33, Level.INFO: 32, Level.DEBUG: 36, Level.DETAIL: 34}
+_MESSAGE_WIDTH = 40
+_PROCESS_WIDTH = 10
+
+Formatter = Callable[[Record], bytes]
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """The options `log.*`."""
+
+    level: Level = Level.INFO
+    format: str = "text"
+    color: bool = False
+    pid: bool = False
+
+
+def parse_level(text: str) -> Level:
+    """The level of a name, number or op-node name, in any case; ValueError says what is allowed."""
+    name = text.strip().lower()
+    if name in ALIASES:
+        return ALIASES[name]
+    for level in Level:
+        if name in (level.name.lower(), str(int(level))):
+            return level
+    allowed = ", ".join(level.name.lower() for level in Level)
+    raise ValueError(f"unknown log level {text!r}: use one of {allowed}, or 0 to {max(Level):d}")
+
+
+def formatter(settings: LogSettings) -> Formatter:
+    """The function that turns a record into the bytes of its line, newline included."""
+    if settings.format.startswith("json"):
+        indent = 2 if settings.format == "json-pretty" else None
+        return lambda record: _json(record, settings, indent)
+    if settings.format == "terminal" or (settings.format == "text" and settings.color):
+        return lambda record: _terminal(record, settings)
+    return lambda record: _logfmt(record, settings)
+
+
+def _json(record: Record, settings: LogSettings, indent: int | None) -> bytes:
+    line: dict[str, object] = {"t": _time(record), "lvl": record.level.name.lower(), "process": record.process}
+    if record.part != record.process:
+        line["part"] = record.part
+    if settings.pid:
+        line["pid"] = os.getpid()
+    line["msg"] = record.message
+    line.update((_key(key), _json_value(value)) for key, value in record.fields.items())
+    if record.trace:
+        line["trace"] = record.trace
+    return json.dumps(line, indent=indent, default=_plain).encode() + b"\n"
+
+
+def _logfmt(record: Record, settings: LogSettings) -> bytes:
+    words = [f"t={_time(record)} lvl={record.level.name.lower()} process={_quoted(record.process)}"]
+    if record.part != record.process:
+        words.append(f"part={_quoted(record.part)}")
+    if settings.pid:
+        words.append(f"pid={os.getpid()}")
+    words.append(f"msg={_quoted(record.message)}")
+    words += [f"{_key(key)}={_text(value)}" for key, value in record.fields.items()]
+    return _encoded(" ".join(words), record)
+
+
+def _terminal(record: Record, settings: LogSettings) -> bytes:
+    paint = _COLORS.get(record.level, 0) if settings.color else 0
+    level = f"{record.level.name:<6}"
+    moment = datetime.fromtimestamp(record.time).strftime("%m-%d|%H:%M:%S.%f")[:-3]
+    message = record.message if record.message.isprintable() else _quoted(record.message)
+    fields = [f"pid={os.getpid()}"] if settings.pid else []
+    fields += [
+        f"\x1b[{paint}m{_key(key)}\x1b[0m={_text(value)}" if paint else f"{_key(key)}={_text(value)}"
+        for key, value in record.fields.items()
+    ]
+    shown = f"\x1b[{paint}m{level}\x1b[0m" if paint else level
+    head = f"{shown}[{moment}] {record.process:<{_PROCESS_WIDTH}} "
+    return _encoded(head + (f"{message:<{_MESSAGE_WIDTH}} {' '.join(fields)}" if fields else message), record)
+
+
+def _encoded(line: str, record: Record) -> bytes:
+    if record.trace:
+        rows = record.trace.expandtabs().rstrip().split("\n")
+        line = "\n".join([line, *(row if row.isprintable() else ascii(row)[1:-1] for row in rows)])
+    return line.encode("utf-8", "backslashreplace") + b"\n"
+
+
+def _time(record: Record) -> str:
+    return datetime.fromtimestamp(record.time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _key(key: str) -> str:
+    return f"{key}_" if key in _RESERVED else key
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return _quoted(_plain(value))
+
+
+def _json_value(value: object) -> object:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"0x{value.hex()}"
+    if isinstance(value, BaseException):
+        return str(value) or type(value).__name__
+    return "null" if value is None else str(value)
+
+
+def _quoted(text: str) -> str:
+    if text and text.isprintable() and not any(letter in text for letter in ' "=\\'):
+        return text
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+class LibraryHandler(logging.Handler):
+    """Takes the lines of libraries, which use the standard `logging`, into ours; their info counts as debug."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one line of a library."""
+        if record.levelno >= logging.ERROR:
+            level = Level.ERROR
+        elif record.levelno >= logging.WARNING:
+            level = Level.WARN
+        else:
+            level = Level.DEBUG if record.levelno >= logging.INFO else Level.DETAIL
+        trace = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info else None
+        get_logger(record.name).write(level, record.getMessage(), {}, trace)
+
+
+def take_library_lines(level: Level) -> None:
+    """Sends all of the standard `logging`, and Python's warnings, to our lines."""
+    root = logging.getLogger()
+    root.handlers[:] = [LibraryHandler()]
+    root.setLevel(logging.DEBUG if level is Level.DETAIL else logging.INFO if level is Level.DEBUG else logging.WARNING)
+    logging.captureWarnings(True)

@@ -1,0 +1,200 @@
+"""From option values to a node that can be run: what each process is told, and how the supervisor runs them."""
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import NamedTuple
+
+from rollup_node.ipc import log
+from rollup_node.ipc.log import Level
+from rollup_node.node.chain_choice import ChosenChain, choose_chain
+from rollup_node.node.checks import Endpoints, check_endpoints
+from rollup_node.node.jwt_file import JwtSecret, load_jwt_secret
+from rollup_node.node.logs import LogSettings, formatter
+from rollup_node.node.options.rules import check_options, option_warnings
+from rollup_node.node.options.values import Values
+from rollup_node.node.processes import Row, node_rows
+from rollup_node.node.rundir import METRICS
+from rollup_node.node.settings import NodeSettings
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.rpc.config import RpcConfig
+
+DISTRIBUTION = "rollup-node"
+
+
+class Notice(NamedTuple):
+    """A line to log at the start."""
+
+    level: Level
+    text: str
+
+
+class NodePlan(NamedTuple):
+    """Everything needed to run a node."""
+
+    rows: tuple[Row, ...]
+    settings: NodeSettings
+    notices: tuple[Notice, ...]
+
+
+def version() -> str:
+    """The version as it is shown: `v` and the distribution's version."""
+    return f"v{installed_version(DISTRIBUTION)}"
+
+
+def plan_node(values: Values) -> NodePlan:
+    """Checks the options, reads the files they name, and lays out the processes; OptionError for anything wrong."""
+    check_options(values)
+    notices: list[Notice] = [Notice(Level.WARN, text) for text in option_warnings(values)]
+    chain = choose_chain(
+        values,
+        warn=lambda text: notices.append(Notice(Level.WARN, text)),
+        complain=lambda text: notices.append(Notice(Level.ERROR, text)),
+    )
+    jwt = load_jwt_secret(values["l2.jwt-secret"])
+    if jwt.is_new:
+        notices.append(Notice(Level.INFO, f"made a new JWT secret in {jwt.path}: the execution engine needs it"))
+    if not values["p2p.disable"]:
+        notices.append(Notice(Level.WARN, "this version runs without the peer-to-peer network"))
+    directory = Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else _private_directory()
+    settings = NodeSettings(
+        version=version(),
+        log=LogSettings(values["log.level"], values["log.format"], values["log.color"], values["log.pid"]),
+        runtime_dir=directory,
+        check=partial(check_endpoints, endpoints(values, chain, jwt)),
+    )
+    rows = node_rows(stage_configs(values, chain, jwt, directory), worker_count(values))
+    return NodePlan(rows, settings, tuple(notices))
+
+
+def _private_directory() -> Path:
+    """A name for a directory that nobody has; the supervisor makes and removes it."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    usable = base is not None and os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
+    return Path(base if base and usable else tempfile.gettempdir()) / f"rollup-node-{secrets.token_hex(6)}"
+
+
+def worker_count(values: Values) -> int:
+    """Compute processes: as asked, or one less than this process may use cores, at least 1."""
+    return values["workers"] or max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def endpoints(values: Values, chain: ChosenChain, jwt: JwtSecret) -> Endpoints:
+    """What the start checks look at."""
+    return Endpoints(
+        rollup=chain.config,
+        l1=values["l1"],
+        l2=values["l2"],
+        jwt_secret=jwt.secret,
+        jwt_path=str(jwt.path),
+        beacon=values["l1.beacon"],
+        beacon_header=values["l1.beacon-header"],
+        beacon_may_fail=values["l1.beacon.ignore"],
+    )
+
+
+def stage_configs(values: Values, chain: ChosenChain, jwt: JwtSecret, directory: Path) -> dict[str, object]:
+    """Each role's config."""
+    return {
+        "l1": _l1(values, chain),
+        "blobs": _blobs(values, chain),
+        "derivation": DerivationConfig(
+            rollup=chain.config,
+            l1_chain=chain.l1_chain,
+            span_overlap_check=values["rollup.span-overlap-check"],
+        ),
+        "compute": ComputeConfig(),
+        "engine": _engine(values, chain, jwt),
+        "rpc": _rpc(values, chain, directory),
+    }
+
+
+def _l1(values: Values, chain: ChosenChain) -> L1Config:
+    return L1Config(
+        endpoints=values["l1"],
+        rollup=chain.config,
+        trust_rpc=values["l1.trustrpc"],
+        rpc_kind=values["l1.rpckind"],
+        poll_interval=values["l1.http-poll-interval"],
+        epoch_poll_interval=values["l1.epoch-poll-interval"],
+        max_concurrency=values["l1.max-concurrency"],
+        max_batch=values["l1.rpc-max-batch-size"],
+        rate_limit=values["l1.rpc-rate-limit"],
+        cache_size=values["l1.cache-size"],
+        verifier_confs=values["verifier.l1-confs"],
+    )
+
+
+def _blobs(values: Values, chain: ChosenChain) -> BlobsConfig:
+    return BlobsConfig(
+        beacon=values["l1.beacon"],
+        rollup=chain.config,
+        fallbacks=values["l1.beacon-fallbacks"],
+        header=values["l1.beacon-header"],
+        fetch_all_sidecars=values["l1.beacon.fetch-all-sidecars"],
+        slot_seconds=values["l1.beacon.slot-duration-override"] or None,
+    )
+
+
+def _engine(values: Values, chain: ChosenChain, jwt: JwtSecret) -> EngineConfig:
+    return EngineConfig(
+        url=values["l2"],
+        jwt_secret=jwt.secret,
+        timeout=values["l2.engine-rpc-timeout"],
+        engine_kind=values["l2.enginekind"],
+        rollup=chain.config,
+        l1_chain=chain.l1_chain,
+        sequencer_enabled=values["sequencer.enabled"],
+        sequencer_stopped=values["sequencer.stopped"],
+        sequencer_l1_confs=values["sequencer.l1-confs"],
+        sequencer_max_safe_lag=values["sequencer.max-safe-lag"],
+        sequencer_recover=values["sequencer.recover"],
+        sealing_duration=values["sequencer.sealing-duration"],
+        finality_lookback=values["finality.lookback"] or None,
+        finality_delay=values["finality.delay"] or None,
+        withdrawal_root_from_state=values["fetch-withdrawal-root-from-state"],
+        skip_sync_start_check=values["l2.skip-sync-start-check"],
+    )
+
+
+def _rpc(values: Values, chain: ChosenChain, directory: Path) -> RpcConfig:
+    return RpcConfig(
+        addr=values["rpc.addr"],
+        port=values["rpc.port"],
+        enable_admin=values["rpc.enable-admin"],
+        version=version(),
+        metrics_enabled=values["metrics.enabled"],
+        metrics_addr=values["metrics.addr"],
+        metrics_port=values["metrics.port"],
+        metrics_dir=str(directory / METRICS),
+        rollup=chain.config,
+    )
+
+
+def listeners(values: Values) -> list[tuple[str, str, int]]:
+    """The servers of the node: option group, address, port."""
+    groups = ["rpc", *(["metrics"] if values["metrics.enabled"] else [])]
+    return [(group, values[f"{group}.addr"], values[f"{group}.port"]) for group in groups]
+
+
+def log_notices(plan: NodePlan, warnings: Sequence[str]) -> None:
+    """Writes the notices and warnings to stdout in the form of the node's log."""
+    form = formatter(plan.settings.log)
+    log.configure("supervisor", plan.settings.log.level, lambda record: _write(form(record)))
+    logger = log.get_logger("options")
+    for notice in (*(Notice(Level.WARN, text) for text in warnings), *plan.notices):
+        logger.write(notice.level, notice.text, {})
+
+
+def _write(line: bytes) -> None:
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()

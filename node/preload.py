@@ -1,0 +1,16 @@
+"""What the supervisor loads before it forks, so that all children share it and a restart is a bare fork."""
+
+import gc
+import importlib
+
+from rollup_node.node.processes import Row
+
+
+def prepare(row: Row) -> None:
+    """Imports the modules of a row and runs its preparation; again it costs nothing."""
+    for module in (*row.preload, row.build.partition(":")[0]):
+        importlib.import_module(module)
+    if row.prepare is not None:
+        row.prepare()
+    gc.collect()
+    gc.freeze()
