@@ -1,0 +1,135 @@
+"""THE FORK TABLE of the virtual machine: precompiles and rules by fork. Nothing else compares fork names."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.instructions import table
+from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes, kzg, modexp, p256
+from rollup_node.tools.devnet.evm.rules import MAX_CODE, BlobRules, EvmRules, Precompile
+
+_MAX_INIT_CODE = 2 * MAX_CODE
+
+
+def at(number: int) -> Address:
+    """A precompile's address."""
+    return number.to_bytes(20, "big")
+
+
+def costs(gas: int, per_word: int = 0) -> "_Costs":
+    """A fixed price, and one for each word of input."""
+    return _Costs(gas, per_word)
+
+
+class _Costs:
+    def __init__(self, gas: int, per_word: int) -> None:
+        self._gas = gas
+        self._per_word = per_word
+
+    def __call__(self, data: bytes) -> int:
+        return self._gas + self._per_word * hashes.words(data)
+
+
+def limited(precompile: Precompile, size: int) -> Precompile:
+    """The same precompile, faulting for input of more than `size` bytes."""
+
+    def run(data: bytes) -> bytes:
+        if len(data) > size:
+            raise Halt(f"precompile input of more than {size} bytes")
+        return precompile.run(data)
+
+    return Precompile(precompile.gas, run)
+
+
+POINT_EVALUATION = at(0x0A)
+BN254_PAIRING, P256_VERIFY = at(0x08), at(0x100)
+G1_SUM, G2_SUM, BLS_PAIRING = at(0x0C), at(0x0E), at(0x0F)
+
+_SINCE_BERLIN = {
+    at(0x01): Precompile(costs(3000), hashes.recover),
+    at(0x02): Precompile(costs(60, 12), hashes.sha256),
+    at(0x03): Precompile(costs(600, 120), hashes.ripemd160),
+    at(0x04): Precompile(costs(15, 3), hashes.identity),
+    at(0x05): Precompile(modexp.gas_from_berlin, modexp.modexp),
+    at(0x06): Precompile(costs(150), bn254.add),
+    at(0x07): Precompile(costs(6000), bn254.multiply),
+    BN254_PAIRING: Precompile(bn254.pairing_gas, bn254.pairing),
+    at(0x09): Precompile(hashes.blake2_gas, hashes.blake2),
+}
+_SINCE_CANCUN = _SINCE_BERLIN | {POINT_EVALUATION: Precompile(costs(50_000), kzg.evaluate)}
+_SINCE_PRAGUE = _SINCE_CANCUN | {
+    at(0x0B): Precompile(costs(375), bls12_381.g1_add),
+    G1_SUM: Precompile(bls12_381.g1_sum_gas, bls12_381.g1_sum),
+    at(0x0D): Precompile(costs(600), bls12_381.g2_add),
+    G2_SUM: Precompile(bls12_381.g2_sum_gas, bls12_381.g2_sum),
+    BLS_PAIRING: Precompile(bls12_381.pairing_gas, bls12_381.pairing),
+    at(0x10): Precompile(costs(5500), bls12_381.map_to_g1),
+    at(0x11): Precompile(costs(23_800), bls12_381.map_to_g2),
+}
+_SINCE_OSAKA = _SINCE_PRAGUE | {
+    at(0x05): Precompile(modexp.gas_from_osaka, modexp.modexp),
+    P256_VERIFY: Precompile(costs(6900), p256.verify),
+}
+P256_BEFORE_OSAKA = Precompile(costs(3450), p256.verify)
+
+PARIS = EvmRules(name="paris", instructions=table.PARIS, precompiles=_SINCE_BERLIN)
+SHANGHAI = replace(
+    PARIS,
+    name="shanghai",
+    instructions=table.SHANGHAI,
+    warm_coinbase=True,
+    max_init_code=_MAX_INIT_CODE,
+    init_code_word_gas=2,
+)
+CANCUN = replace(
+    SHANGHAI,
+    name="cancun",
+    instructions=table.CANCUN,
+    precompiles=_SINCE_CANCUN,
+    blobs=BlobRules(target=3, maximum=6, update_fraction=3_338_477),
+)
+PRAGUE = replace(
+    CANCUN,
+    name="prague",
+    precompiles=_SINCE_PRAGUE,
+    delegations=True,
+    floor_gas=True,
+    blobs=BlobRules(target=6, maximum=9, update_fraction=5_007_716),
+)
+OSAKA = replace(
+    PRAGUE,
+    name="osaka",
+    instructions=table.OSAKA,
+    precompiles=_SINCE_OSAKA,
+    max_transaction_gas=1 << 24,
+    blobs=BlobRules(target=6, maximum=9, update_fraction=5_007_716, reserve_price=True, per_transaction=6),
+)
+BPO1 = replace(
+    OSAKA,
+    name="bpo1",
+    blobs=BlobRules(target=10, maximum=15, update_fraction=8_346_193, reserve_price=True, per_transaction=6),
+)
+BPO2 = replace(
+    OSAKA,
+    name="bpo2",
+    blobs=BlobRules(target=14, maximum=21, update_fraction=11_684_671, reserve_price=True, per_transaction=6),
+)
+
+L1_FORKS: tuple[EvmRules, ...] = (SHANGHAI, CANCUN, PRAGUE, OSAKA, BPO1, BPO2)
+
+
+class L1Schedule:
+    """The rules of an L1 chain by time, from the times in the `config` of its genesis (`cancunTime` and so on)."""
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        timed = [(time, rules) for rules in L1_FORKS if type(time := config.get(f"{rules.name}Time")) is int]
+        timed.sort(key=lambda pair: pair[0])
+        self._times = [time for time, _ in timed]
+        self._rules = [PARIS, *(rules for _, rules in timed)]
+
+    def at(self, time: int) -> EvmRules:
+        """The rules of a block of this time in seconds."""
+        return self._rules[bisect_right(self._times, time)]

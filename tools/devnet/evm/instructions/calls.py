@@ -1,0 +1,192 @@
+"""Calls, creations and self-destruction. A call is left in `frame.pending`; the machine runs it."""
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.devnet.evm.frame import MAX_DEPTH, Frame, Halt, Message, OutOfGas
+from rollup_node.tools.devnet.evm.instructions.context import to_address
+
+CREATE_GAS = 32_000
+DELEGATION_PREFIX = b"\xef\x01\x00"
+MAX_NONCE = (1 << 64) - 1
+_VALUE_GAS = 9000
+_NEW_ACCOUNT_GAS = 25_000
+_STIPEND = 2300
+
+
+def delegation_target(code: bytes) -> Address | None:
+    """Where an account's code points to, if it is a delegation (EIP-7702)."""
+    return code[3:] if len(code) == 23 and code.startswith(DELEGATION_PREFIX) else None
+
+
+def created_address(creator: Address, nonce: int) -> Address:
+    """The address of a plain creation."""
+    return keccak256(rlp.encode_list((rlp.encode_bytes(creator), rlp.encode_int(nonce))))[12:]
+
+
+def call(frame: Frame, stack: list[int], _: int) -> None:
+    gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
+    if value:
+        frame.require_writable()
+    _start(frame, stack, gas, target, value, address=target, caller=frame.message.address, transfers=True)
+
+
+def call_code(frame: Frame, stack: list[int], _: int) -> None:
+    gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
+    own = frame.message.address
+    _start(frame, stack, gas, target, value, address=own, caller=own)
+
+
+def delegate_call(frame: Frame, stack: list[int], _: int) -> None:
+    gas, target = stack.pop(), to_address(stack.pop())
+    message = frame.message
+    _start(frame, stack, gas, target, None, address=message.address, caller=message.caller)
+
+
+def static_call(frame: Frame, stack: list[int], _: int) -> None:
+    gas, target = stack.pop(), to_address(stack.pop())
+    _start(frame, stack, gas, target, 0, address=target, caller=frame.message.address, transfers=True, is_static=True)
+
+
+def _start(
+    frame: Frame,
+    stack: list[int],
+    wanted: int,
+    target: Address,
+    value: int | None,
+    *,
+    address: Address,
+    caller: Address,
+    transfers: bool = False,
+    is_static: bool = False,
+) -> None:
+    """What all calls have in common; without a value, the caller's own value is passed on but not paid."""
+    data_at, data_size, returns_at, returns_size = stack.pop(), stack.pop(), stack.pop(), stack.pop()
+    frame.expand(data_at, data_size)
+    frame.expand(returns_at, returns_size)
+    frame.access_account(target)
+    code = _code_of(frame, target)
+    if value:
+        is_new = transfers and not frame.state.is_alive(target)
+        frame.charge(_VALUE_GAS + (_NEW_ACCOUNT_GAS if is_new else 0))
+    gas = min(wanted, frame.gas - frame.gas // 64)
+    frame.gas -= gas
+    if value:
+        gas += _STIPEND
+    message = frame.message
+    frame.returned = b""
+    if message.depth >= MAX_DEPTH or (value and frame.state.balance(message.address) < value):
+        frame.gas += gas
+        stack.append(0)
+        return
+    frame.pending = Message(
+        caller=caller,
+        address=address,
+        code_address=target,
+        code=code,
+        value=message.value if value is None else value,
+        data=frame.read(data_at, data_size),
+        gas=gas,
+        depth=message.depth + 1,
+        is_static=message.is_static or is_static,
+        transfers=transfers,
+        returns_at=returns_at,
+        returns_size=returns_size,
+    )
+
+
+def _code_of(frame: Frame, target: Address) -> bytes:
+    """The code a call runs; following a delegation costs an access (EIP-7702)."""
+    code = frame.state.code(target)
+    if frame.environment.rules.delegations:
+        delegate = delegation_target(code)
+        if delegate is not None:
+            frame.access_account(delegate)
+            return frame.state.code(delegate)
+    return code
+
+
+def create(frame: Frame, stack: list[int], _: int) -> None:
+    value, offset, size = stack.pop(), stack.pop(), stack.pop()
+    init_code = _init_code(frame, offset, size, hash_gas=0)
+    address = created_address(frame.message.address, frame.state.nonce(frame.message.address))
+    _start_creation(frame, stack, value, init_code, address)
+
+
+def create_salted(frame: Frame, stack: list[int], _: int) -> None:
+    value, offset, size, salt = stack.pop(), stack.pop(), stack.pop(), stack.pop()
+    init_code = _init_code(frame, offset, size, hash_gas=6)
+    preimage = b"\xff" + frame.message.address + salt.to_bytes(32, "big") + keccak256(init_code)
+    _start_creation(frame, stack, value, init_code, keccak256(preimage)[12:])
+
+
+def _init_code(frame: Frame, offset: int, size: int, hash_gas: int) -> bytes:
+    frame.require_writable()
+    rules = frame.environment.rules
+    if rules.max_init_code is not None and size > rules.max_init_code:
+        raise OutOfGas("out of gas: init code too large")
+    frame.charge((hash_gas + rules.init_code_word_gas) * ((size + 31) >> 5))
+    return frame.read(offset, size)
+
+
+def _start_creation(frame: Frame, stack: list[int], value: int, init_code: bytes, address: Address) -> None:
+    state, creator = frame.state, frame.message.address
+    frame.returned = b""
+    nonce = state.nonce(creator)
+    if frame.message.depth >= MAX_DEPTH or state.balance(creator) < value or nonce == MAX_NONCE:
+        stack.append(0)
+        return
+    gas = frame.gas - frame.gas // 64
+    frame.gas -= gas
+    state.warm_up(address)
+    state.set_nonce(creator, nonce + 1)
+    frame.pending = Message(
+        caller=creator,
+        address=address,
+        code_address=address,
+        code=init_code,
+        value=value,
+        data=b"",
+        gas=gas,
+        depth=frame.message.depth + 1,
+        creates=True,
+    )
+
+
+def destroy_always(frame: Frame, stack: list[int], _: int) -> None:
+    """SELFDESTRUCT before EIP-6780."""
+    heir, balance = _prepare_destruction(frame, stack)
+    state, own = frame.state, frame.message.address
+    state.add_balance(heir, balance)
+    state.subtract_balance(own, state.balance(own))
+    state.mark_destroyed(own)
+    frame.finish()
+
+
+def destroy_new(frame: Frame, stack: list[int], _: int) -> None:
+    """SELFDESTRUCT from EIP-6780 on: only accounts of the same transaction go."""
+    heir, balance = _prepare_destruction(frame, stack)
+    state, own = frame.state, frame.message.address
+    state.subtract_balance(own, balance)
+    state.add_balance(heir, balance)
+    if state.is_created(own):
+        state.subtract_balance(own, state.balance(own))
+        state.mark_destroyed(own)
+    frame.finish()
+
+
+def _prepare_destruction(frame: Frame, stack: list[int]) -> tuple[Address, int]:
+    """Takes the gas; the heir and what it inherits."""
+    frame.require_writable()
+    heir, state = to_address(stack.pop()), frame.state
+    if state.warm_up(heir):
+        frame.charge(2600)
+    balance = state.balance(frame.message.address)
+    if balance and not state.is_alive(heir):
+        frame.charge(_NEW_ACCOUNT_GAS)
+    return heir, balance
+
+
+def fault(frame: Frame, stack: list[int], _: int) -> None:
+    """INVALID, the opcode set aside for faults."""
+    raise Halt("invalid opcode 0xfe")

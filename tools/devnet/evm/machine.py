@@ -1,0 +1,108 @@
+"""Runs messages. Calls inside calls are a list of frames, not Python's stack, so depth costs nothing but memory."""
+
+from rollup_node.tools.devnet.evm.frame import Environment, Frame, Halt, Message, OutOfGas
+from rollup_node.tools.devnet.evm.program import STACK_LIMIT, Program
+from rollup_node.tools.devnet.evm.rules import Precompile
+
+_CODE_BYTE_GAS = 200
+_NO_PROGRAM = Program(b"", ())
+
+
+def execute(environment: Environment, message: Message) -> Frame:
+    """Runs a message with everything it calls; the finished frame says what came of it."""
+    frames = [_open(environment, message)]
+    while True:
+        frame = frames[-1]
+        if frame.next >= 0:
+            _advance(frame)
+            if frame.pending is not None:
+                frames.append(_open(environment, frame.pending))
+                frame.pending = None
+                continue
+        frames.pop()
+        _close(frame)
+        if not frames:
+            return frame
+        frames[-1].resume(frame)
+
+
+def _open(environment: Environment, message: Message) -> Frame:
+    """A new frame after what precedes its code: the transfer, the account's birth, a precompile's work."""
+    state, rules = environment.state, environment.rules
+    code = message.code
+    program = rules.instructions.program(code) if code else _NO_PROGRAM
+    frame = Frame(environment, message, state.snapshot(), program)
+    if message.creates:
+        if state.is_occupied(message.address):
+            frame.fail("contract address collision")
+            return frame
+        state.mark_created(message.address)
+        state.set_nonce(message.address, 1)
+    if message.creates or message.transfers:
+        state.subtract_balance(message.caller, message.value)
+        state.add_balance(message.address, message.value)
+    precompile = None if message.creates else rules.precompiles.get(message.code_address)
+    if precompile is not None:
+        _run_precompile(frame, precompile)
+    elif not code:
+        frame.finish()
+    return frame
+
+
+def _run_precompile(frame: Frame, precompile: Precompile) -> None:
+    data = frame.message.data
+    try:
+        frame.charge(precompile.gas(data))
+        frame.finish(precompile.run(data))
+    except Halt as halt:
+        frame.fail(str(halt))
+
+
+def _advance(frame: Frame) -> None:
+    """Runs code until it ends or calls."""
+    program, stack = frame.program, frame.stack
+    runs, push = program.runs, stack.append
+    offset = frame.next
+    try:
+        while offset >= 0 and frame.pending is None:
+            run = runs.get(offset) or program.run_at(offset)
+            frame.gas -= run.gas
+            if frame.gas < 0:
+                raise OutOfGas("out of gas")
+            height = len(stack)
+            if height < run.takes:
+                raise Halt("stack underflow")
+            if height + run.grows > STACK_LIMIT:
+                raise Halt("stack overflow")
+            frame.next = run.following
+            for operation, argument in run.steps:
+                if operation is None:
+                    push(argument)
+                else:
+                    operation(frame, stack, argument)
+            offset = frame.next
+    except Halt as halt:
+        frame.pending = None
+        frame.fail(str(halt))
+
+
+def _close(frame: Frame) -> None:
+    """Keeps the code of a creation that went well; undoes what did not."""
+    if frame.succeeded and frame.message.creates:
+        _deposit_code(frame)
+    if not frame.succeeded:
+        frame.state.revert(frame.snapshot)
+
+
+def _deposit_code(frame: Frame) -> None:
+    code = frame.output
+    rules = frame.environment.rules
+    if code[:1] == b"\xef":
+        frame.fail("invalid code: must not begin with 0xef")
+    elif len(code) > rules.max_code:
+        frame.fail("max code size exceeded")
+    elif frame.gas < _CODE_BYTE_GAS * len(code):
+        frame.fail("contract creation code storage out of gas")
+    else:
+        frame.gas -= _CODE_BYTE_GAS * len(code)
+        frame.state.set_code(frame.message.address, code)

@@ -1,0 +1,119 @@
+"""Signature recovery, hashes, the identity, and the BLAKE2 compression function (EIP-152)."""
+
+import hashlib
+
+import coincurve
+
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.devnet.evm.frame import Halt
+
+_CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+_WORD = (1 << 64) - 1
+_BLAKE2_START = (
+    0x6A09E667F3BCC908,
+    0xBB67AE8584CAA73B,
+    0x3C6EF372FE94F82B,
+    0xA54FF53A5F1D36F1,
+    0x510E527FADE682D1,
+    0x9B05688C2B3E6C1F,
+    0x1F83D9ABFB41BD6B,
+    0x5BE0CD19137E2179,
+)
+_BLAKE2_ORDER = tuple(
+    tuple(int(digit, 16) for digit in row)
+    for row in (
+        "0123456789abcdef",
+        "ea489fd61c02b753",
+        "b8c052fdae367194",
+        "7931dcbe265a40f8",
+        "905724afe1bc683d",
+        "2c6a0b834d75fe19",
+        "c51fed4a0763928b",
+        "db7ec13950f4862a",
+        "6fe9b308c2d714a5",
+        "a2847615fb9e3cd0",
+    )
+)
+_BLAKE2_MIXES = (
+    (0, 4, 8, 12),
+    (1, 5, 9, 13),
+    (2, 6, 10, 14),
+    (3, 7, 11, 15),
+    (0, 5, 10, 15),
+    (1, 6, 11, 12),
+    (2, 7, 8, 13),
+    (3, 4, 9, 14),
+)
+
+
+def words(data: bytes) -> int:
+    """Length in words of 32 bytes, rounded up."""
+    return (len(data) + 31) >> 5
+
+
+def recover(data: bytes) -> bytes:
+    """The address that signed a digest; nothing for an invalid signature."""
+    data = data[:128].ljust(128, b"\0")
+    parity = int.from_bytes(data[32:64], "big") - 27
+    r, s = int.from_bytes(data[64:96], "big"), int.from_bytes(data[96:128], "big")
+    if parity not in (0, 1) or not 0 < r < _CURVE_ORDER or not 0 < s < _CURVE_ORDER:
+        return b""
+    try:
+        signature = data[64:128] + bytes((parity,))
+        key = coincurve.PublicKey.from_signature_and_message(signature, data[:32], hasher=None)
+    except Exception:
+        return b""
+    return keccak256(key.format(compressed=False)[1:])[12:].rjust(32, b"\0")
+
+
+def sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def ripemd160(data: bytes) -> bytes:
+    """RIPEMD-160, which newer OpenSSL builds no longer bring."""
+    from Crypto.Hash import RIPEMD160
+
+    return RIPEMD160.new(data).digest().rjust(32, b"\0")
+
+
+def identity(data: bytes) -> bytes:
+    return data
+
+
+def blake2_gas(data: bytes) -> int:
+    """One gas a round."""
+    if len(data) != 213:
+        raise Halt("invalid blake2f input length")
+    return int.from_bytes(data[:4], "big")
+
+
+def blake2(data: bytes) -> bytes:
+    """Some rounds of BLAKE2b on a given state."""
+    if data[212] > 1:
+        raise Halt("invalid blake2f final flag")
+    numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(4, 212, 8)]
+    before, message, counters = numbers[:8], numbers[8:24], numbers[24:]
+    v = [*before, *_BLAKE2_START]
+    v[12] ^= counters[0]
+    v[13] ^= counters[1]
+    if data[212]:
+        v[14] ^= _WORD
+    for step in range(int.from_bytes(data[:4], "big")):
+        order = _BLAKE2_ORDER[step % 10]
+        for index, places in enumerate(_BLAKE2_MIXES):
+            _mix(v, places, message[order[2 * index]], message[order[2 * index + 1]])
+    return b"".join((before[i] ^ v[i] ^ v[i + 8]).to_bytes(8, "little") for i in range(8))
+
+
+def _mix(v: list[int], places: tuple[int, int, int, int], x: int, y: int) -> None:
+    a, b, c, d = places
+    for word, first, second in ((x, 32, 24), (y, 16, 63)):
+        v[a] = (v[a] + v[b] + word) & _WORD
+        v[d] = _rotated(v[d] ^ v[a], first)
+        v[c] = (v[c] + v[d]) & _WORD
+        v[b] = _rotated(v[b] ^ v[c], second)
+
+
+def _rotated(word: int, bits: int) -> int:
+    return word >> bits | word << (64 - bits) & _WORD
