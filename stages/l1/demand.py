@@ -70,18 +70,23 @@ class Demand:
         """Notes that a block went out."""
         self._sent[block.header.number] = (block.header.hash, now)
 
-    def missing(self, head: int | None, problem: Callable[[int], str | None], no_head: str) -> L1BlockMissing | None:
-        """What to say of the first block that the client waits for: that it is not there yet, or cannot be had."""
+    def missing(
+        self, head: int | None, no_head: str | None, failure: Callable[[int], tuple[str | None] | None]
+    ) -> L1BlockMissing | None:
+        """What to say of the first block that the client waits for: that it is not there yet, or cannot be had. With
+        the head unknown the reason is `no_head`; None lets all numbers count as visible."""
         number = next((number for number in self._numbers() if number not in self._sent), None)
         if number is None:
             return None
         visible = self.visible(head)
-        if visible is None:
+        if visible is None and no_head is not None:
             return L1BlockMissing(number, 0, no_head)
-        if number > visible:
+        if visible is not None and number > visible:
             return L1BlockMissing(number, max(visible, 0), None)
-        reason = problem(number)
-        return None if reason is None else L1BlockMissing(number, visible, reason)
+        failed = failure(number)
+        if failed is None:
+            return None
+        return L1BlockMissing(number, max(number - 1, 0) if visible is None else visible, failed[0])
 
     def _numbers(self) -> range:
         return range(self._first, self._first + self._count)

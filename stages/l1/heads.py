@@ -21,12 +21,14 @@ class HeadChange(Enum):
 
 
 class Heads:
-    """The three labels, None until known, and a ring of the last heads that link to each other."""
+    """The three labels, None until known, and a ring of the last heads that link to each other. `undone` is how many
+    blocks the last reorg put aside at least."""
 
     def __init__(self) -> None:
         self.head: L1BlockRef | None = None
         self.safe: L1BlockRef | None = None
         self.finalized: L1BlockRef | None = None
+        self.undone = 0
         self._ring: dict[int, L1BlockRef] = {}
         self._times_behind = 0
 
@@ -49,6 +51,9 @@ class Heads:
                 return HeadChange.BEHIND
         self._times_behind = 0
         change = self._judge(ref)
+        if head is not None and change is HeadChange.REORGED:
+            links = (parent := self._ring.get(ref.number - 1)) is not None and parent.hash == ref.parent_hash
+            self.undone = max(1, head.number - ref.number + (1 if links or self._is_ancestor(ref) else 2))
         self._push(ref)
         self.head = ref
         return change

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
-from rollup_node.stages.protocol.types import Hash, InboxTransaction, L1BlockRef, L1Header
+from rollup_node.stages.protocol.types import U64_MASK, Hash, InboxTransaction, L1BlockRef, L1Header
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)
@@ -76,6 +76,8 @@ def verify_block(block: Any, number: int, trust: bool, rules: Filter) -> Verifie
     header, block_hash = verify_header(block, trust)
     if header.number != number:
         raise InvalidDataError(f"asked for block {number}, got block {header.number}")
+    if header.base_fee is not None and header.base_fee > U64_MASK:
+        raise InvalidDataError(f"block {number} has base fee {header.base_fee}, which has more than 64 bits")
     transactions = _list_of(block, "transactions", number)
     encoded = [_encoded(tx, place, number, trust) for place, tx in enumerate(transactions)]
     if not trust:
@@ -116,11 +118,11 @@ def _encoded(tx: Json, place: int, number: int, trust: bool) -> bytes:
 
 
 def _check_withdrawals(block: Json, header: Header) -> None:
-    listed = block.get("withdrawals")
-    if (listed is None) != (header.withdrawals_root is None):
-        raise InvalidDataError(f"block {header.number} has only one of withdrawals and withdrawals root")
-    if header.withdrawals_root is None:
+    """The withdrawals, where they are given: nothing is made of them, so an endpoint may leave them out."""
+    if block.get("withdrawals") is None:
         return
+    if header.withdrawals_root is None:
+        raise InvalidDataError(f"block {header.number} has withdrawals, but no withdrawals root")
     try:
         root = withdrawals_root(_list_of(block, "withdrawals", header.number))
     except HexError as error:

@@ -74,10 +74,11 @@ class Window:
         held = self._blocks.get(number)
         return held.block if held else None
 
-    def problem(self, number: int) -> str | None:
-        """Why the last fetch of a block that is not at hand failed."""
+    def failure(self, number: int) -> tuple[str | None] | None:
+        """The problem of the last fetch of a block that is not at hand: None in it says that there is no such block;
+        None when none has failed."""
         failure = self._failures.get(number)
-        return failure.problem if failure else None
+        return (failure.problem,) if failure else None
 
     # --- what to do next -----------------------------------------------------------------------------------------
 

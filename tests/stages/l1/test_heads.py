@@ -35,6 +35,7 @@ def test_a_reorg_keeps_what_the_new_head_stands_on() -> None:
     for n in range(1, 11):
         heads.saw_head(block(n))
     assert heads.saw_head(block(9, branch=1, fork_at=9)) is HeadChange.REORGED
+    assert heads.undone == 2
     assert heads.head == block(9, 1, 9)
     assert heads.at(8) == block(8)
     assert heads.at(9) == block(9, 1, 9)

@@ -78,7 +78,7 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
         for other in others:
             w.arrived(other, chain.blocks[other.number], SIZE, now)
         w.failed(first, "refused", now)
-        assert w.problem(10) == "refused"
+        assert w.failure(10) == ("refused",)
         assert w.plan([Range(10, 12)], 9, now) == []
         pause = w.next_retry(now)
         assert pause is not None
@@ -94,7 +94,7 @@ def test_a_failure_nobody_waits_for_is_forgotten() -> None:
     (fetch,) = w.plan([Range(10, 10)], 9, 0.0)
     w.failed(fetch, "refused", 0.0)
     w.plan([Range(11, 11)], 0, 0.0)
-    assert w.problem(10) is None
+    assert w.failure(10) is None
     assert w.next_retry(0.0) is None
 
 
