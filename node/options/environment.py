@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from rollup_node.node.options.errors import refuse_mark
 from rollup_node.node.options.kinds import read_boolean
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import BOOLEAN_TWIN, OPTIONS, VARIABLE_PREFIX
@@ -26,6 +27,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
         for variable in (option.variable, *(old for _, old in option.old_names)):
             used.add(variable)
             if environ.get(variable) and option.variable not in values:
+                refuse_mark(environ[variable], f"variable {variable}")
                 values[option.variable], spelled[option.variable] = environ[variable], variable
     _part_twins(values, spelled)
     return Environment(values, spelled, tuple(_unknown(environ, used)))

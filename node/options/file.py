@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.errors import OptionError, refuse_mark, shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS
 
@@ -37,7 +37,9 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
                 raise OptionError(f"unknown option {shown(key)} in file {name}{did_you_mean(key, _BY_NAME)}")
             if key == "config":
                 raise OptionError(f"option config in file {name}: a file cannot name another file")
-            values[key] = _texts(key, value, name)
+            texts = values[key] = _texts(key, value, name)
+            for text in texts if isinstance(texts, list) else [texts]:
+                refuse_mark(text, f"{key} in file {name}")
         return values
 
 

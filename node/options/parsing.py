@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 import configargparse
 
 from rollup_node.node.options.environment import Environment, read_environment
-from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.errors import OptionError, refuse_mark, shown
 from rollup_node.node.options.file import OptionsFile
 from rollup_node.node.options.kinds import BOOL, read_boolean
 from rollup_node.node.options.nearest import did_you_mean
@@ -18,8 +18,8 @@ PROGRAM = "rollup-node"
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 INFORMATION = {"-h": "--help", "--help": "--help", "-v": "--version", "--version": "--version"}
 _EPILOG = f"""An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
-these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms, lists with
-commas between items or by repeating the flag.
+these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms,
+lists with commas between items or by repeating the flag.
 
 Commands: {PROGRAM} devnet, {PROGRAM} batches, {PROGRAM} replay; each has its own --help."""
 
@@ -71,6 +71,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             raise OptionError(f"unknown flag {shown(flag)[1:-1]}{did_you_mean(name, FLAGS, prefix='--')}")
         if not equals:
             text = _following(name, words)
+        refuse_mark(text, f"flag --{name}")
         result.append(f"--{name}={text}")
     return result
 

@@ -1,0 +1,46 @@
+"""The environment: old names, the doubled variable, unknown ones."""
+
+import pytest
+
+from rollup_node.node.options.environment import read_environment
+from rollup_node.node.options.parsing import parse_options
+
+
+@pytest.mark.parametrize("text", ["true", "false", "1", "F"])
+def test_a_boolean_in_the_beacon_variable_is_for_the_other_option(text: str) -> None:
+    values = parse_options([], {"NODE_L1_BEACON": text}).values
+    assert values["l1.beacon"] is None
+    assert values["l1.beacon.fetch-all-sidecars"] is (text in ("true", "1"))
+    assert values.source("l1.beacon.fetch-all-sidecars") == "variable NODE_L1_BEACON (--l1.beacon.fetch-all-sidecars)"
+
+
+def test_an_address_in_the_beacon_variable_is_the_beacon() -> None:
+    values = parse_options([], {"NODE_L1_BEACON": "http://b:5052", "NODE_L1_BEACON_FETCH_ALL_SIDECARS": "true"}).values
+    assert values["l1.beacon"] == "http://b:5052"
+    assert values["l1.beacon.fetch-all-sidecars"] is True
+
+
+def test_the_option_s_own_variable_wins_over_the_doubled_one() -> None:
+    values = parse_options([], {"NODE_L1_BEACON": "true", "NODE_L1_BEACON_FETCH_ALL_SIDECARS": "false"}).values
+    assert values["l1.beacon.fetch-all-sidecars"] is False
+
+
+def test_an_old_variable_is_read_and_the_new_one_wins() -> None:
+    old = {"NODE_L1_BEACON_ARCHIVER": "http://old"}
+    values = parse_options([], old).values
+    assert values["l1.beacon-fallbacks"] == ("http://old",)
+    assert values.source("l1.beacon-fallbacks") == "variable NODE_L1_BEACON_ARCHIVER (--l1.beacon-fallbacks)"
+    both = old | {"NODE_L1_BEACON_FALLBACKS": "http://new"}
+    assert parse_options([], both).values["l1.beacon-fallbacks"] == ("http://new",)
+
+
+def test_unknown_variables_of_ours_give_a_warning_each() -> None:
+    environ = {"NODE_L1_RPC_KNID": "x", "NODE_ZZZZZZ": "x", "PATH": "x", "NODE_RPC_PORT": "1"}
+    assert read_environment(environ).warnings == (
+        "unknown variable NODE_L1_RPC_KNID is ignored; did you mean NODE_L1_RPC_KIND?",
+        "unknown variable NODE_ZZZZZZ is ignored",
+    )
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert read_environment({"NODE_RPC_PORT": "", "NODE_NETWORK": ""}).values == {}

@@ -1,0 +1,70 @@
+"""The options file."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.values import Values
+
+
+@pytest.fixture
+def write(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def parse(text: str | bytes) -> Values:
+        file = tmp_path / "node.toml"
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return parse_options([f"--config={file}"], {}).values
+
+    return parse
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"l1" = "http://a"\n"l1.beacon" = "http://b"\n"l1.trustrpc" = true\n"l1.cache-size" = 7\n',
+        '[l1]\nvalue = "http://a"\ntrustrpc = true\ncache-size = 7\n[l1.beacon]\nvalue = "http://b"\n',
+        'l1.value = "http://a"\nl1.beacon = "http://b"\nl1.trustrpc = true\nl1.cache-size = 7\n',
+    ],
+)
+def test_flat_or_nested(write, text: str) -> None:  # type: ignore[no-untyped-def]
+    values = write(text)
+    assert values["l1"] == ("http://a",)
+    assert values["l1.beacon"] == "http://b"
+    assert values["l1.trustrpc"] is True
+    assert values["l1.cache-size"] == 7
+
+
+def test_numbers_durations_and_lists(write) -> None:  # type: ignore[no-untyped-def]
+    values = write(
+        'l1.rpc-rate-limit = 2.5\nl1.http-poll-interval = "500ms"\n"p2p.static" = ["a", "b"]\n'
+        '"signer.header" = ["x=1,2"]\n"p2p.bootnodes" = "c,d"\n'
+    )
+    assert values["l1.rpc-rate-limit"] == 2.5
+    assert values["l1.http-poll-interval"] == 0.5
+    assert values["p2p.static"] == ("a", "b")
+    assert values["p2p.bootnodes"] == ("c", "d")
+    assert values["signer.header"] == (("x", "1,2"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("l1.becon = 1", 'unknown option "l1.becon" in file'),
+        ("l1.becon = 1", "did you mean l1.beacon?"),
+        ("config = 'x'", "a file cannot name another file"),
+        ("rpc.port = [1]", "cannot be a list: expected a whole number from 0 to 65535"),
+        ("rpc.port = 1979-05-27", "cannot be a date"),
+        ("p2p.static = [1]", "option p2p.static in file"),
+        ("rpc.port = 'x'", 'invalid value "x" for rpc.port in file'),
+        ("l1 = 'http://a'\nl1.beacon = 'http://b'", 'quote both: "l1" = '),
+        ("= 3", "is not TOML"),
+        (b"\xff", "is not TOML"),
+        ("p2p.static = ['--']", 'invalid value "--" for p2p.static in file'),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_file(write, text: str | bytes, expected: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(OptionError) as caught:
+        write(text)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)

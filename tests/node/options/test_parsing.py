@@ -1,0 +1,176 @@
+"""From command line, environment and file to values."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.parsing import help_text, information_asked, normalized, parse_options
+from rollup_node.node.options.table import OPTIONS, SECTIONS
+from rollup_node.node.options.values import Values
+
+
+def parse(*words: str, **environ: str) -> Values:
+    return parse_options(words, environ).values
+
+
+def refused(*words: str, **environ: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        parse_options(words, environ)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_without_anything_all_defaults_hold() -> None:
+    values = parse()
+    assert values.names_given() == []
+    assert values["l1"] == ("http://127.0.0.1:8545",)
+    assert values["l1.epoch-poll-interval"] == 384.0
+    assert values["l1.beacon"] is None
+    assert values["p2p.static"] == ()
+    assert values["p2p.sync.req-resp"] is True
+    assert not values.given("override.canyon")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--l1.cache-size=7",), ("--l1.cache-size", "7"), ("-l1.cache-size", "7"), ("-l1.cache-size=7",)],
+)
+def test_every_form_of_a_flag(words: tuple[str, ...]) -> None:
+    assert parse(*words)["l1.cache-size"] == 7
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (("--l1.trustrpc",), True),
+        (("--l1.trustrpc=true",), True),
+        (("--l1.trustrpc=false",), False),
+        (("--l1.trustrpc", "false"), False),
+        (("--l1.trustrpc", "--log.pid"), True),
+        (("--l1.trustrpc=0",), False),
+    ],
+)
+def test_booleans_bare_or_with_a_value(words: tuple[str, ...], value: bool) -> None:
+    assert parse(*words)["l1.trustrpc"] is value
+
+
+def test_negative_values_need_no_equals_sign() -> None:
+    assert parse("--p2p.ban.threshold", "-50")["p2p.ban.threshold"] == -50
+    assert parse("--l1.epoch-poll-interval", "-1s")["l1.epoch-poll-interval"] == -1
+
+
+def test_the_last_of_a_repeated_flag_wins_and_lists_grow() -> None:
+    values = parse(
+        "--rpc.port=1", "--rpc.port=2", "--l1.beacon-fallbacks=http://a,http://b", "--l1.beacon-archiver=http://c"
+    )
+    assert values["rpc.port"] == 2
+    assert values["l1.beacon-fallbacks"] == ("http://a", "http://b", "http://c")
+
+
+def test_flag_before_variable_before_file_before_default(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "node.toml"
+    file.write_text('"rpc.port" = 3\n"metrics.port" = 3\n"pprof.port" = 3\n')
+    environ = {"NODE_CONFIG": str(file), "NODE_RPC_PORT": "2", "NODE_METRICS_PORT": "2"}
+    values = parse("--rpc.port=1", **environ)
+    assert [values[f"{name}.port"] for name in ("rpc", "metrics", "pprof", "interop.rpc")] == [1, 2, 3, 9645]
+    assert values.source("rpc.port") == "flag --rpc.port"
+    assert values.source("metrics.port") == "variable NODE_METRICS_PORT (--metrics.port)"
+    assert values.source("pprof.port") == f"pprof.port in file {file}"
+
+
+def test_lists_do_not_mix_sources(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "node.toml"
+    file.write_text('"p2p.static" = ["a", "b"]\n')
+    assert parse(f"--config={file}")["p2p.static"] == ("a", "b")
+    assert parse(f"--config={file}", NODE_P2P_STATIC="c, d,")["p2p.static"] == ("c", "d")
+    assert parse(f"--config={file}", "--p2p.static=e", NODE_P2P_STATIC="c")["p2p.static"] == ("e",)
+
+
+def test_signer_headers_keep_their_commas_but_in_the_environment() -> None:
+    assert parse("--signer.header=a=1,2", "--signer.header", "b=3")["signer.header"] == (("a", "1,2"), ("b", "3"))
+    assert parse(NODE_SIGNER_HEADER="a=1,b=2")["signer.header"] == (("a", "1"), ("b", "2"))
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--l1.becon=x",), "unknown flag --l1.becon; did you mean --l1.beacon?"),
+        (("--nothing-like-it",), "unknown flag --nothing-like-it"),
+        (("--l1.cache",), "unknown flag --l1.cache"),
+        (("--l1",), "flag --l1 needs a value: expected an address such as http://127.0.0.1:8545"),
+        (("--rpc.port", "--log.pid"), "flag --rpc.port needs a value: expected a whole number from 0 to 65535"),
+        (("word",), 'unexpected argument "word": options start with --'),
+        (("--log.pid", "maybe"), 'unexpected argument "maybe"'),
+        (("--",), 'unexpected argument "--"'),
+        (("--rpc.port=x",), 'invalid value "x" for flag --rpc.port: expected a whole number from 0 to 65535'),
+        (("--syncmode=snap",), 'invalid value "snap" for flag --syncmode: expected one of consensus-layer, execution-'),
+        (
+            ("--rollup.halt=all",),
+            'invalid value "all" for flag --rollup.halt: expected one of major, minor, patch, none',
+        ),
+        (("--l1.http-poll-interval=12",), 'invalid value "12" for flag --l1.http-poll-interval: expected a duration'),
+        (("--network=--",), 'invalid value "--" for flag --network'),
+        (("--network=a\nb",), 'invalid value "a\\nb" for flag --network: expected a text on one line'),
+        (("--p2p.sequencer.key=abc",), "invalid value for flag --p2p.sequencer.key: expected a private key"),
+    ],
+)
+def test_what_is_wrong_is_named(words: tuple[str, ...], text: str) -> None:
+    assert refused(*words).startswith(text)
+
+
+def test_a_wrong_variable_is_named() -> None:
+    text = refused(NODE_L1_MAX_CONCURRENCY="ten")
+    assert (
+        text
+        == 'invalid value "ten" for variable NODE_L1_MAX_CONCURRENCY (--l1.max-concurrency): expected a whole number'
+    )
+
+
+def test_a_secret_is_never_shown() -> None:
+    assert "hunter2" not in refused("--p2p.sequencer.key=hunter2")
+    assert "hunter2" not in refused("--l1.beacon-header=hunter2")
+
+
+def test_an_options_file_that_is_not_there_is_named() -> None:
+    assert "Unable to open config file: /nowhere/x.toml" in refused("--config=/nowhere/x.toml")
+
+
+def test_help_shows_every_section_and_no_hidden_option() -> None:
+    text = help_text()
+    for section in SECTIONS:
+        if any(not option.hidden for option in section.options):
+            assert f"{section.title}:" in text
+    for option in OPTIONS.values():
+        assert (f"  --{option.name} " in text or f", --{option.name} " in text) is not option.hidden
+        assert (f"[{option.variable}]" in text.replace("\n", "")) or option.hidden
+    assert "One of consensus-layer, execution-layer." in " ".join(text.split()).replace("- ", "-")
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [(("-h",), "--help"), (("--l1=x", "--help"), "--help"), (("-v",), "--version"), (("--l1", "x"), None)],
+)
+def test_information(words: tuple[str, ...], asked: str | None) -> None:
+    assert information_asked(words) == asked
+
+
+WORDS = st.text(max_size=12) | st.sampled_from([f"--{name}" for name in OPTIONS] + ["true", "-1s", "--"])
+VARIABLES = st.sampled_from([option.variable for option in OPTIONS.values() if option.name != "config"])
+
+
+@given(st.lists(WORDS, max_size=6))
+def test_any_command_line_reads_or_is_refused_in_one_line(words: list[str]) -> None:
+    try:
+        assert all(word.startswith("--") and "=" in word for word in normalized(words))
+    except OptionError as error:
+        assert "\n" not in str(error)
+
+
+@given(st.dictionaries(VARIABLES, st.text(max_size=12), max_size=4))
+def test_any_environment_reads_or_is_refused_in_one_line(environ: dict[str, str]) -> None:
+    try:
+        parse_options([], environ)
+    except OptionError as error:
+        assert "\n" not in str(error)
