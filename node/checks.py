@@ -91,7 +91,7 @@ async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
             *(_check_chain(client, "L1", chain_id, genesis) for client in clients), return_exceptions=True
         )
         errors = [result for result in results if result is not None]
-        wrong = next((error for error in errors if not isinstance(error, EndpointError)), None)
+        wrong = next((error for error in errors if not isinstance(error, EndpointError | RpcFailure)), None)
         if wrong is not None or len(errors) == len(results):
             raise wrong or errors[0]
         for error in errors:

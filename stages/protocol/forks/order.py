@@ -23,3 +23,11 @@ def fork_order_problem(times: Mapping[str, int], genesis_time: int) -> str | Non
         if before == start > genesis_time and index >= FIRST_ALONE:
             return f"fork {name} set to {start}, but prior fork {prior} activates at the same time after genesis"
     return None
+
+
+DEPENDENCY_FORK = "lagoon"
+
+
+def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
+    """From when on the chain takes messages from others and so needs a dependency set, None for never."""
+    return times.get(DEPENDENCY_FORK)
