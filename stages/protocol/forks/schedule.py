@@ -78,7 +78,14 @@ class ForkSchedule:
 
     def first_crossed(self, old: int, new: int) -> str | None:
         """The first fork in table order that is inactive at `old` and active at `new` (derivation-rules PS4)."""
-        for fork, start in self._set_forks:
-            if old < start <= new:
-                return fork.name
-        return None
+        fork = self._first_crossed(old, new)
+        return fork.name if fork else None
+
+    def switches_stages(self, old: int, new: int) -> bool:
+        """Whether derivation changes its stages between L1 blocks of these times: only if the first fork crossed says
+        so (derivation-rules PS3, PS4)."""
+        fork = self._first_crossed(old, new)
+        return fork is not None and "channel_stage" in fork.l1
+
+    def _first_crossed(self, old: int, new: int) -> Fork | None:
+        return next((fork for fork, start in self._set_forks if old < start <= new), None)
