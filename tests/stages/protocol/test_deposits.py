@@ -1,0 +1,175 @@
+"""Deposit transactions: their bytes, and which portal logs become one."""
+
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import deposits, rlp
+from rollup_node.stages.protocol.deposits import (
+    DEPOSIT_TOPIC,
+    DepositCheck,
+    DepositError,
+    DepositFailure,
+    DepositTransaction,
+)
+from rollup_node.stages.protocol.types import ZERO_HASH, Log
+
+PORTAL = b"\x77" * 20
+U256 = st.integers(0, 2**256 - 1)
+DEPOSITS = st.builds(
+    DepositTransaction,
+    source_hash=st.binary(min_size=32, max_size=32),
+    sender=st.binary(min_size=20, max_size=20),
+    to=st.none() | st.binary(min_size=20, max_size=20),
+    mint=U256,
+    value=U256,
+    gas=st.integers(0, 2**64 - 1),
+    is_system=st.booleans(),
+    data=st.binary(max_size=300),
+)
+
+
+@dataclass
+class Frame:
+    """The data of a portal log, part by part."""
+
+    opaque: bytes
+    offset: int = 32
+    size: int | None = None
+
+    def encode(self) -> bytes:
+        size = len(self.opaque) if self.size is None else self.size
+        padding = bytes(-len(self.opaque) % 32)
+        return self.offset.to_bytes(32, "big") + size.to_bytes(32, "big") + self.opaque + padding
+
+
+def opaque(deposit: DepositTransaction) -> bytes:
+    amounts = deposit.mint.to_bytes(32, "big") + deposit.value.to_bytes(32, "big") + deposit.gas.to_bytes(8, "big")
+    return amounts + (b"\x01" if deposit.to is None else b"\x00") + deposit.data
+
+
+def portal_log(deposit: DepositTransaction, index: int) -> Log:
+    word = b"\0" * 12
+    topics = (DEPOSIT_TOPIC, word + deposit.sender, word + (deposit.to or bytes(20)), ZERO_HASH)
+    return Log(PORTAL, topics, Frame(opaque(deposit)).encode(), index)
+
+
+@given(DEPOSITS)
+def test_deposits_go_there_and_back(deposit: DepositTransaction) -> None:
+    encoded = deposits.encode_deposit(deposit)
+    assert deposits.decode_deposit(encoded) == deposit
+    assert deposits.is_deposit(encoded)
+
+
+@given(DEPOSITS, st.binary(min_size=32, max_size=32), st.integers(0, 5000))
+def test_portal_logs_become_deposits(deposit: DepositTransaction, block_hash: bytes, index: int) -> None:
+    found = deposits.deposit_from_log(portal_log(deposit, index), block_hash)
+    source_hash = deposits.user_source_hash(block_hash, index)
+    assert found == msgspec.structs.replace(deposit, source_hash=source_hash, is_system=False)
+
+
+@given(st.binary(max_size=200))
+def test_junk_is_refused_in_words(data: bytes) -> None:
+    with pytest.raises(DepositError):
+        deposits.decode_deposit(b"\x7e" + data)
+    log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data, 0)
+    assert isinstance(deposits.deposit_from_log(log, ZERO_HASH), DepositFailure | DepositTransaction)
+
+
+FIELDS = [b"\x01" * 32, b"\x02" * 20, b"\x03" * 20, b"", b"", b"\x52\x08", b"", b"data"]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, b"\x01" * 31),
+        (1, b"\x02" * 21),
+        (1, b""),
+        (2, b"\x03" * 19),
+        (3, b"\x00"),
+        (3, b"\x01" * 33),
+        (4, b"\x00\x01"),
+        (5, b"\x01" * 9),
+        (6, b"\x02"),
+        (6, b"\x00"),
+        (7, [b"data"]),
+        (0, []),
+    ],
+)
+def test_each_field_is_checked(place: int, value: bytes | list[bytes]) -> None:
+    assert deposits.decode_deposit(b"\x7e" + rlp.encode(FIELDS)).data == b"data"
+    with pytest.raises(DepositError, match="malformed deposit transaction"):
+        deposits.decode_deposit(b"\x7e" + rlp.encode([*FIELDS[:place], value, *FIELDS[place + 1 :]]))
+
+
+@pytest.mark.parametrize("encoded", [b"", b"\x02", b"\x7e", b"\x7e" + rlp.encode(FIELDS[:7]), rlp.encode(FIELDS)])
+def test_what_is_no_deposit(encoded: bytes) -> None:
+    with pytest.raises(DepositError):
+        deposits.decode_deposit(encoded)
+    assert not deposits.is_deposit(b"")
+
+
+@pytest.mark.parametrize(
+    ("frame", "check"),
+    [
+        (Frame(bytes(73), offset=33), DepositCheck.OFFSET),
+        (Frame(bytes(73), offset=32 + 2**64), DepositCheck.OFFSET),
+        (Frame(bytes(73), size=97), DepositCheck.LENGTH),
+        (Frame(bytes(73), size=2**255), DepositCheck.LENGTH),
+        (Frame(bytes(96), size=64), DepositCheck.LENGTH),
+        (Frame(bytes(72)), DepositCheck.OPAQUE),
+        (Frame(b"", size=0), DepositCheck.OPAQUE),
+    ],
+)
+def test_frames_that_are_refused(frame: Frame, check: DepositCheck) -> None:
+    log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), frame.encode(), 6)
+    found = deposits.deposit_from_log(log, ZERO_HASH)
+    assert isinstance(found, DepositFailure)
+    assert (found.check, found.log_index) == (check, 6)
+    assert found.text
+
+
+def test_checks_come_in_order() -> None:
+    """A log that is wrong in every way shows the first, and the next when that is put right."""
+    topics: tuple[bytes, ...] = (b"\x01" * 32,)
+    seen = []
+    data = b"\0" * 33
+    for _ in range(8):
+        found = deposits.deposit_from_log(Log(PORTAL, topics, data, 0), ZERO_HASH)
+        assert isinstance(found, DepositFailure)
+        seen.append(found.check)
+        match found.check:
+            case DepositCheck.TOPICS:
+                topics = (b"\x01" * 32, ZERO_HASH, ZERO_HASH, b"\x01" * 32)
+            case DepositCheck.SELECTOR:
+                topics = (DEPOSIT_TOPIC, *topics[1:])
+            case DepositCheck.SHORT:
+                data = bytes(65)
+            case DepositCheck.ALIGNMENT:
+                data = bytes(96)
+            case DepositCheck.OFFSET:
+                data = Frame(bytes(32), size=99).encode()
+            case DepositCheck.LENGTH:
+                data = Frame(bytes(32)).encode()
+            case DepositCheck.VERSION:
+                topics = (*topics[:3], ZERO_HASH)
+    assert seen == list(DepositCheck)
+
+
+def test_all_failures_of_a_block_are_named() -> None:
+    good = DepositTransaction(ZERO_HASH, b"\x01" * 20, None, 0, 5, 21000, False, b"")
+    bad = [Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9)]
+    transactions, failures = deposits.user_deposits([bad[0], portal_log(good, 4), bad[1]], ZERO_HASH)
+    assert len(transactions) == 1
+    assert [each.log_index for each in failures] == [3, 9]
+
+
+def test_which_logs_must_be_deposits() -> None:
+    topics = (DEPOSIT_TOPIC, ZERO_HASH)
+    assert deposits.is_deposit_log(Log(PORTAL, topics, b"", 0), PORTAL)
+    assert not deposits.is_deposit_log(Log(b"\x78" * 20, topics, b"", 0), PORTAL)
+    assert not deposits.is_deposit_log(Log(PORTAL, (ZERO_HASH, DEPOSIT_TOPIC), b"", 0), PORTAL)
+    assert not deposits.is_deposit_log(Log(PORTAL, (), b"", 0), PORTAL)

@@ -1,0 +1,97 @@
+"""L1 attributes in four layouts."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import deposits, l1_info
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError
+
+U16, U32, U64, U256 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64, 256))
+WORD = st.binary(min_size=32, max_size=32)
+COMMON = {
+    "number": U64,
+    "timestamp": U64,
+    "base_fee": U256,
+    "block_hash": WORD,
+    "sequence_number": U64,
+    "batcher": st.binary(min_size=20, max_size=20),
+}
+PACKED = {"base_fee_scalar": U32, "blob_base_fee_scalar": U32, "blob_base_fee": U256}
+OPERATOR = {"operator_fee_scalar": U32, "operator_fee_constant": U64}
+FIELDS = {
+    L1InfoFormat.BEDROCK: COMMON | {"overhead": WORD, "scalar": WORD},
+    L1InfoFormat.ECOTONE: COMMON | PACKED,
+    L1InfoFormat.ISTHMUS: COMMON | PACKED | OPERATOR,
+    L1InfoFormat.JOVIAN: COMMON | PACKED | OPERATOR | {"da_footprint_gas_scalar": U16},
+}
+LAYOUTS = st.sampled_from(list(L1InfoFormat))
+INFOS = LAYOUTS.flatmap(lambda layout: st.tuples(st.just(layout), st.builds(L1Info, **FIELDS[layout])))
+EXAMPLE = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20)
+
+
+@given(INFOS)
+def test_info_goes_there_and_back(found: tuple[L1InfoFormat, L1Info]) -> None:
+    layout, info = found
+    data = l1_info.encode_l1_info(info, layout)
+    assert len(data) == l1_info.SIZES[layout]
+    assert l1_info.parse_l1_info(data, layout) == info
+    for other in L1InfoFormat:
+        if other is not layout:
+            with pytest.raises(L1InfoError):
+                l1_info.parse_l1_info(data, other)
+
+
+@given(INFOS, st.booleans())
+def test_info_transactions_go_there_and_back(found: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
+    layout, info = found
+    encoded = l1_info.l1_info_deposit(info, layout, regolith)
+    assert l1_info.l1_info_of_block((encoded, b"\x02"), layout) == info
+    deposit = deposits.decode_deposit(encoded)
+    assert (deposit.gas, deposit.is_system) == ((1_000_000, False) if regolith else (150_000_000, True))
+    assert (deposit.mint, deposit.value) == (0, 0)
+
+
+@pytest.mark.parametrize("at", [4, 27, 36, 59, 132, 155, 164, 175])
+def test_bedrock_padding_must_be_zero(at: int) -> None:
+    data = bytearray(l1_info.encode_l1_info(EXAMPLE, L1InfoFormat.BEDROCK))
+    data[at] = 1
+    with pytest.raises(L1InfoError, match="bedrock"):
+        l1_info.parse_l1_info(bytes(data), L1InfoFormat.BEDROCK)
+
+
+@pytest.mark.parametrize("layout", list(L1InfoFormat)[1:])
+def test_packed_batcher_padding_must_be_zero(layout: L1InfoFormat) -> None:
+    data = bytearray(l1_info.encode_l1_info(EXAMPLE, layout))
+    data[143] = 1
+    with pytest.raises(L1InfoError, match="batcher"):
+        l1_info.parse_l1_info(bytes(data), layout)
+
+
+@pytest.mark.parametrize("layout", list(L1InfoFormat))
+def test_size_and_selector_must_fit(layout: L1InfoFormat) -> None:
+    data = l1_info.encode_l1_info(EXAMPLE, layout)
+    for wrong in (data[:-1], data + b"\0", b""):
+        with pytest.raises(L1InfoError, match="bytes, got"):
+            l1_info.parse_l1_info(wrong, layout)
+    with pytest.raises(L1InfoError, match="selector"):
+        l1_info.parse_l1_info(b"\0" + data[1:], layout)
+
+
+@pytest.mark.parametrize("transactions", [(), (b"",), (b"\x02\x03",), (b"\x7e\xc0",)])
+def test_blocks_without_info(transactions: tuple[bytes, ...]) -> None:
+    with pytest.raises(L1InfoError):
+        l1_info.l1_info_of_block(transactions, L1InfoFormat.ECOTONE)
+
+
+def test_real_first_transactions_are_rebuilt(shared_data: Path) -> None:
+    paths = sorted((shared_data / "l2_payloads").glob("block-*.fixture.json"))
+    assert len(paths) == 24
+    for path in paths:
+        first = bytes.fromhex(json.loads(path.read_bytes())["executing_payload"]["transactions"][0][2:])
+        info = l1_info.l1_info_of_block((first,), L1InfoFormat.ECOTONE)
+        assert l1_info.l1_info_deposit(info, L1InfoFormat.ECOTONE, regolith=True) == first

@@ -1,0 +1,146 @@
+"""Trie roots and proofs against a slow and simple trie of this file."""
+
+import contextlib
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import mpt, rlp
+from rollup_node.stages.protocol.addresses import L1_BLOCK, L2_TO_L1_MESSAGE_PASSER
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account, ProofError
+
+
+class SlowTrie:
+    """A trie from a dictionary, by the definition; `nodes` are those of 32 bytes and more, and the root."""
+
+    def __init__(self, content: dict[bytes, bytes]) -> None:
+        self.nodes: dict[bytes, bytes] = {}
+        pairs = {tuple(int(nibble, 16) for nibble in key.hex()): value for key, value in content.items()}
+        encoded = rlp.encode(self._build(pairs))
+        self.root = keccak256(encoded)
+        self.nodes[self.root] = encoded
+
+    def _build(self, pairs: dict[tuple[int, ...], bytes]) -> Any:
+        if not pairs:
+            return b""
+        if len(pairs) == 1:
+            ((path, value),) = pairs.items()
+            return [self._packed(path, 2), value]
+        shared = 0
+        paths = list(pairs)
+        while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
+            shared += 1
+        if shared:
+            rest = {path[shared:]: value for path, value in pairs.items()}
+            return [self._packed(paths[0][:shared], 0), self._reference(self._build(rest))]
+        children = [
+            self._reference(self._build({path[1:]: v for path, v in pairs.items() if path[:1] == (nibble,)}))
+            for nibble in range(16)
+        ]
+        return [*children, pairs.get((), b"")]
+
+    def _reference(self, node: Any) -> Any:
+        encoded = rlp.encode(node)
+        if len(encoded) < 32:
+            return node
+        self.nodes[keccak256(encoded)] = encoded
+        return keccak256(encoded)
+
+    @staticmethod
+    def _packed(path: tuple[int, ...], flag: int) -> bytes:
+        nibbles = (flag + 1, *path) if len(path) % 2 else (flag, 0, *path)
+        return bytes(high << 4 | low for high, low in zip(nibbles[::2], nibbles[1::2], strict=True))
+
+
+def values(count: int, seed: int = 1) -> list[bytes]:
+    source = random.Random(seed)
+    return [source.randbytes(source.choice([1, 3, 27, 29, 31, 33, 60, 200])) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [*range(1, 36), 55, 56, 126, 127, 128, 129, 130, 143, 255, 256, 257, 300, 1000])
+def test_ordered_roots(count: int) -> None:
+    items = values(count)
+    content = {rlp.encode_int(index): item for index, item in enumerate(items)}
+    assert mpt.ordered_root(items) == SlowTrie(content).root
+
+
+def test_ordered_root_past_two_byte_indexes() -> None:
+    items = [index.to_bytes(4, "big") for index in range(65_536 + 20)]
+    content = {rlp.encode_int(index): item for index, item in enumerate(items)}
+    assert mpt.ordered_root(items) == SlowTrie(content).root
+
+
+def test_nothing_has_the_empty_root() -> None:
+    assert mpt.ordered_root([]) == mpt.ordered_root(()) == EMPTY_ROOT == keccak256(b"\x80")
+    assert keccak256(b"") == EMPTY_CODE_HASH
+
+
+KEYS = st.binary(min_size=2, max_size=2) | st.sampled_from([b"\x11\x11", b"\x11\x12", b"\x11\x21", b"\x12\x11"])
+
+
+@given(st.dictionaries(KEYS, st.binary(min_size=1, max_size=40), min_size=1, max_size=30), KEYS)
+def test_proofs_say_what_the_trie_holds(content: dict[bytes, bytes], other: bytes) -> None:
+    trie = SlowTrie(content)
+    for key in (*content, other):
+        assert mpt.verify_proof(trie.root, key, trie.nodes.values()) == content.get(key)
+
+
+@given(st.dictionaries(KEYS, st.binary(min_size=33, max_size=40), min_size=2, max_size=30), st.data())
+def test_a_missing_or_changed_node_proves_nothing(content: dict[bytes, bytes], data: Any) -> None:
+    trie = SlowTrie(content)
+    key = data.draw(st.sampled_from(sorted(content)))
+    dropped = data.draw(st.sampled_from(sorted(trie.nodes)))
+    nodes = [node for digest, node in trie.nodes.items() if digest != dropped]
+    changed = bytearray(trie.nodes[dropped])
+    changed[data.draw(st.integers(0, len(changed) - 1))] ^= 1
+    with contextlib.suppress(ProofError):
+        assert mpt.verify_proof(trie.root, key, [*nodes, bytes(changed)]) == content[key]
+
+
+@given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
+def test_junk_nodes_raise_only_proof_errors(junk: list[bytes]) -> None:
+    with pytest.raises(ProofError):
+        mpt.verify_proof(keccak256(junk[0]), b"\x12\x34" * 16, [each for each in junk if each != junk[0]])
+    with contextlib.suppress(ProofError):
+        mpt.verify_proof(keccak256(junk[0]), b"\x12\x34" * 16, junk)
+
+
+def test_accounts_and_slots() -> None:
+    slots = {keccak256(slot.to_bytes(32, "big")): rlp.encode_int(slot * 1000) for slot in range(1, 40)}
+    storage = SlowTrie(slots)
+    account = rlp.encode([b"\x05", (10**18).to_bytes(8, "big"), storage.root, EMPTY_CODE_HASH])
+    addresses = [bytes([place]) * 20 for place in range(30)]
+    state = SlowTrie({keccak256(address): account for address in addresses})
+    found = mpt.verify_account(state.root, addresses[3], state.nodes.values())
+    assert found == Account(5, 10**18, storage.root, EMPTY_CODE_HASH)
+    assert mpt.verify_account(state.root, b"\xff" * 20, state.nodes.values()) is None
+    for slot in range(1, 45):
+        expected = slot * 1000 if slot < 40 else 0
+        assert mpt.verify_storage(storage.root, slot.to_bytes(32, "big"), storage.nodes.values()) == expected
+    assert mpt.verify_storage(EMPTY_ROOT, bytes(32), []) == 0
+
+
+@pytest.mark.parametrize("leaf", [b"\x05", rlp.encode([b"\x05"]), rlp.encode([b"", b"", b"\x01" * 31, b"\x01" * 32])])
+def test_malformed_accounts_are_proof_errors(leaf: bytes) -> None:
+    state = SlowTrie({keccak256(bytes(20)): leaf})
+    with pytest.raises(ProofError, match="malformed"):
+        mpt.verify_account(state.root, bytes(20), state.nodes.values())
+
+
+def test_real_accounts_in_a_real_state(shared_data: Path) -> None:
+    block = json.loads(gzip.decompress((shared_data / "engine_blocks" / "op-sepolia-26207960.json.gz").read_bytes()))
+    nodes = [bytes.fromhex(node) for node in block["kv"].values()]
+    state_root = bytes.fromhex(block["fixture"]["parent_header"]["stateRoot"][2:])
+    info = mpt.verify_account(state_root, L1_BLOCK, nodes)
+    assert info is not None
+    slot = mpt.verify_storage(info.storage_root, bytes(32), nodes)
+    assert slot & (2**64 - 1) == 8_085_312, "the L1 origin of the parent, one before that of the block"
+    with pytest.raises(ProofError, match="the proof has no node"):
+        mpt.verify_account(state_root, L2_TO_L1_MESSAGE_PASSER, nodes)

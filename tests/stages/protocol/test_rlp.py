@@ -1,0 +1,140 @@
+"""RLP against the reference package, and everything that is not canonical refused."""
+
+import contextlib
+from typing import Any
+
+import pytest
+import rlp as reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.rlp import RlpError
+
+ITEMS = st.recursive(
+    st.binary(max_size=70) | st.binary(min_size=250, max_size=260), lambda inner: st.lists(inner, max_size=8)
+)
+LARGE = [0, 1, 55, 56, 255, 256, 65535, 65536, 70000]
+
+
+def plain(item: Any) -> Any:
+    return item if isinstance(item, bytes) else [plain(each) for each in item]
+
+
+@given(ITEMS)
+def test_items_go_there_and_back(item: Any) -> None:
+    encoded = rlp.encode(item)
+    assert encoded == reference.encode(item)
+    assert rlp.decode(encoded) == item
+
+
+@pytest.mark.parametrize("size", LARGE)
+def test_every_length_form(size: int) -> None:
+    for item in (b"\x81" * size, [b"\x81" * size], [b"\x01"] * size):
+        encoded = rlp.encode(item)
+        assert encoded == reference.encode(item)
+        assert rlp.decode(encoded) == item
+
+
+@given(st.integers(min_value=0, max_value=2**256 - 1))
+def test_integers_go_there_and_back(number: int) -> None:
+    encoded = rlp.encode_int(number)
+    assert encoded == reference.encode(number)
+    assert rlp.decode_int(rlp.decode(encoded)) == number
+
+
+@given(st.binary(max_size=60))
+def test_strictness_is_that_of_the_reference(data: bytes) -> None:
+    try:
+        expected = plain(reference.decode(data, strict=True))
+    except reference.exceptions.RLPException:
+        expected = None
+    try:
+        found = rlp.decode(data)
+    except RlpError:
+        found = None
+    assert found == expected
+    if found is not None:
+        assert rlp.encode(found) == data
+
+
+@given(ITEMS, st.data())
+def test_one_changed_byte_never_crashes(item: Any, data: Any) -> None:
+    encoded = bytearray(rlp.encode(item))
+    at = data.draw(st.integers(0, len(encoded) - 1))
+    encoded[at] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(RlpError):
+        assert rlp.encode(rlp.decode(bytes(encoded))) == encoded
+
+
+@pytest.mark.parametrize(
+    ("encoded", "reason"),
+    [
+        ("", "no bytes"),
+        ("8101", "single byte"),
+        ("c28101", "single byte"),
+        ("82ff", "cut off"),
+        ("c2ff", "cut off"),
+        ("c281", "cut off"),
+        ("b800", "shortest form"),
+        ("b837" + "11" * 55, "shortest form"),
+        ("b90038" + "11" * 56, "shortest form"),
+        ("f800", "shortest form"),
+        ("f837" + "11" * 55, "shortest form"),
+        ("b8", "length cut off"),
+        ("bbffffffff", "cut off"),
+        ("bfffffffffffffffff", "cut off"),
+        ("ffffffffffffffffff", "cut off"),
+        ("0000", "after the item"),
+        ("c000", "after the item"),
+    ],
+)
+def test_named_refusals(encoded: str, reason: str) -> None:
+    with pytest.raises(RlpError, match=reason):
+        rlp.decode(bytes.fromhex(encoded))
+
+
+def test_deep_nesting_is_refused_not_recursed_into() -> None:
+    nested: Any = []
+    for _ in range(rlp.MAX_DEPTH - 1):
+        nested = [nested]
+    assert rlp.decode(rlp.encode(nested)) == nested
+    body = b"\xc0"
+    for _ in range(3000):
+        body = rlp.wrap_list(body)
+    with pytest.raises(RlpError, match="nested deeper"):
+        rlp.decode(body)
+
+
+@given(st.lists(ITEMS, max_size=3))
+def test_split_gives_the_raw_items(items: list[Any]) -> None:
+    encoded = [rlp.encode(item) for item in items]
+    whole = rlp.encode_list(encoded)
+    assert rlp.split(whole) == encoded
+    assert rlp.split(b"\x02" + whole, 1) == encoded
+
+
+@pytest.mark.parametrize("encoded", ["", "80", "c28101", "c3b80000", "c2c1", "c001", "c182", "c3f8378000", "c1b8"])
+def test_split_refuses(encoded: str) -> None:
+    with pytest.raises(RlpError):
+        rlp.split(bytes.fromhex(encoded))
+
+
+@pytest.mark.parametrize(
+    ("item", "bits"), [(b"\x00", 64), (b"\x00\x01", 64), (b"\x01" * 9, 64), (b"\x01" * 33, 256), ([], 64)]
+)
+def test_what_is_no_integer(item: Any, bits: int) -> None:
+    with pytest.raises(RlpError):
+        rlp.decode_int(item, bits)
+
+
+def test_shapes_are_checked() -> None:
+    assert rlp.decode_sized(b"ab", 2) == b"ab"
+    for item in (b"a", b"abc", [b"a", b"b"]):
+        with pytest.raises(RlpError, match="expected 2 bytes"):
+            rlp.decode_sized(item, 2)
+    assert rlp.decode_list(b"\xc2\x01\x02", 2) == [b"\x01", b"\x02"]
+    with pytest.raises(RlpError, match="list of 3 items, got 2"):
+        rlp.decode_list(b"\xc2\x01\x02", 3)
+    with pytest.raises(RlpError, match="expected a list"):
+        rlp.decode_list(b"\x05")
