@@ -114,6 +114,7 @@ class Sequencer:
         self.pause = Pause.RESET
         self.started_before = False
         self.due: float | None = None
+        self.trouble: str | None = None
         self.attributes: PayloadAttributes | None = None
         self.building: Building | None = None
         self.sealed: ExecutionPayload | None = None
@@ -131,7 +132,7 @@ class Sequencer:
         unsafe = self.heads.unsafe
         if unsafe.hash != head:
             return f"block hash does not match: head {to_hex(unsafe.hash)}:{unsafe.number}, received {to_hex(head)}"
-        self.active, self.stopping = True, False
+        self.active, self.stopping, self.trouble = True, False, None
         self._drop()
         self.due = now
         return None
@@ -231,6 +232,7 @@ class Sequencer:
     ) -> SequencerError | None:
         judged = judge_build_start(answer)
         self.attributes = None
+        self.trouble = None
         if judged.verdict is Verdict.DONE and isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
             self.building = Building(heads.unsafe, attributes.timestamp, answer.payload_id, now)
             self.phase = Phase.BUILDING
@@ -255,7 +257,7 @@ class Sequencer:
             return self._refused(judged, now)
         seconds = now - self.building.started if self.building is not None else 0.0
         self._drop()
-        self.due = None
+        self.due, self.trouble = None, None
         self._end_stop()
         return Sequenced(known_block(payload, self.rollup), payload, seconds)
 
@@ -265,11 +267,13 @@ class Sequencer:
             raise ResetError(judged.text)
         if judged.verdict is Verdict.INVALID:
             return self._give_up(judged.text, now)
+        self.trouble = judged.text
         self.due = now + (SYNCING_RETRY if judged.verdict is Verdict.SYNCING else RETRY)
         return None
 
     def _give_up(self, reason: str, now: float) -> SequencerError:
         self._drop()
+        self.trouble = reason
         self.due = now + self.rollup.block_time
         self._end_stop()
         return SequencerError(reason)

@@ -1,0 +1,29 @@
+"""What the sequencer lets the engine build (attributes-rules 4.3, node-behaviour 12.3)."""
+
+import msgspec
+
+from rollup_node.stages.protocol.attributes import prepare_attributes
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.l1_chains import L1Chain
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import L1Block, L2BlockRef
+
+
+def sequencer_attributes(
+    rollup: RollupConfig,
+    l1_chain: L1Chain,
+    parent: L2BlockRef,
+    parent_config: SystemConfig,
+    epoch: L1Block,
+    recover: bool,
+) -> PayloadAttributes:
+    """The attributes of the block after `parent`, open to the engine's pool unless the block is too far past its
+    origin, activates a fork that wants it empty, or the sequencer recovers."""
+    header = epoch.header
+    prepared = prepare_attributes(
+        rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates
+    ).attributes
+    schedule = rollup.schedule()
+    drifted = prepared.timestamp > header.timestamp + schedule.epoch(header.timestamp).max_sequencer_drift
+    upgrade = any(activation.sequencer_leaves_empty for activation in schedule.activations(prepared.timestamp))
+    return msgspec.structs.replace(prepared, no_tx_pool=drifted or upgrade or recover)
