@@ -62,6 +62,7 @@ class Link:
             self._socket.setsockopt(zmq.IDENTITY, identity)
         if kind == zmq.ROUTER:
             self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self._socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         if kind == zmq.XPUB:
             self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         if kind == zmq.SUB:

@@ -14,6 +14,7 @@ from rollup_node.ipc.arena import Arena
 from rollup_node.ipc.board import Board
 from rollup_node.ipc.bus import Bus
 from rollup_node.ipc.channels import Channel
+from rollup_node.ipc.sockets import check_paths
 
 
 def make_buses(
@@ -21,13 +22,15 @@ def make_buses(
 ) -> dict[str, Bus]:
     """One bus for each copy of each role: "compute" is the first, "compute:1" the second copy. They share a board,
     arenas and `directory` (whose path must be short). Their memory is freed when the last of them is closed."""
+    table = tuple(channels)
+    check_paths(directory, [channel.name for channel in table])
     names = [(role, f"{role}:{copy}" if copy else role) for role, count in copies.items() for copy in range(count)]
     rows: dict[str, list[int]] = {}
     for row, (role, _) in enumerate(names):
         rows.setdefault(role, []).append(row)
     board = Board(len(names))
     arenas = {row: Arena(len(names)) for row in range(len(names))}
-    table, buses = tuple(channels), {}
+    buses = {}
     for row, (role, name) in enumerate(names):
         board.start(row, incarnation)
         buses[name] = Bus(table, role, row, incarnation, rows, board, arenas, directory)
