@@ -39,10 +39,12 @@ def _read(path: Path) -> str | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OptionError(f"JWT secret file {path} is not a file (l2.jwt-secret)")
-        return file.read(LONGEST_FILE).decode("utf-8", "replace")
+        return os.read(descriptor, LONGEST_FILE).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
 
 
 def _write_new(path: Path) -> bytes:

@@ -138,6 +138,13 @@ INTEROP = Section(
             missing="the interop RPC",
             harmless=("",),
         ),
+        Option(
+            *("interop.supervisor", TEXT, None, "NODE_INTEROP_SUPERVISOR"),
+            "RPC of a supervisor that this node follows.",
+            hidden=True,
+            missing="being a client of a supervisor",
+            harmless=("",),
+        ),
         Option(*("interop.rpc.port", PORT, "9645", "NODE_INTEROP_RPC_PORT"), "Port of the interop RPC."),
     ),
 )

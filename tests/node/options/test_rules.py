@@ -1,0 +1,162 @@
+"""What is refused although each value alone is good, and what this version lacks."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.values import Values
+
+NEEDED = ("--l2=http://127.0.0.1:8551", "--network=op-sepolia")
+
+
+def values_of(*words: str) -> Values:
+    return parse_options([*NEEDED, *words], {}).values
+
+
+def test_what_is_needed_is_enough() -> None:
+    check_options(values_of())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--l1=",), "flag l1 is required"),
+        (("--l2=http://a", "--l1.rpc-max-batch-size=0"), "batch size is invalid or unreasonable"),
+        (
+            ("--l1.rpc-max-batch-size=501",),
+            "batch size is invalid or unreasonable: flag --l1.rpc-max-batch-size is",
+        ),
+        (("--l1.rpc-rate-limit=-1",), "rate limit cannot be negative"),
+        (("--l1.max-concurrency=0",), "max concurrent requests cannot be less than 1"),
+        (("--l1.cache-size=1000001",), "cache size is dangerously large"),
+        (("--l2.engine-rpc-timeout=0s",), "flag --l2.engine-rpc-timeout must be more than 0"),
+        (("--sequencer.enabled", "--sequencer.l1-confs=151"), "flag --sequencer.l1-confs is 151, beyond"),
+        (("--metrics.enabled", "--metrics.port=65536"), "invalid metrics port"),
+        (("--pprof.enabled", "--pprof.port=-1"), "invalid pprof port"),
+        (("--p2p.listen.tcp=70000",), "port out of range"),
+        (("--p2p.listen.udp=1023",), "port is reserved for system"),
+        (("--p2p.advertise.tcp=-1",), "port out of range"),
+        (("--p2p.peers.lo=0",), "peers lo/hi tides are invalid"),
+        (("--p2p.peers.lo=31",), "peers lo/hi tides are invalid"),
+        (("--p2p.gossip.mesh.d=0",), "mesh D param must not be 0 or exceed 1000"),
+        (("--p2p.gossip.mesh.dlazy=1001",), "mesh D param must not be 0 or exceed 1000"),
+        (("--p2p.security=none,noise",), "cannot mix secure transport protocols with no-security"),
+        (("--p2p.peerstore.path=",), "peerstore path must be specified, use 'memory'"),
+        (("--p2p.scoring=heavy",), 'unknown p2p scoring level "heavy"'),
+        (("--p2p.scoring.peers=heavy",), 'unknown p2p scoring level "heavy"'),
+        (
+            (f"--p2p.sequencer.key={'11' * 32}", "--signer.endpoint=http://s", "--signer.address=0x1"),
+            "cannot specify both a private key and a remote signer for sequencer p2p",
+        ),
+        (("--signer.endpoint=http://s",), "signer endpoint and address must both be set or not set"),
+        (("--signer.address=0x1",), "signer endpoint and address must both be set or not set"),
+        (("--signer.tls.key=",), "signer endpoint with TLS needs all of"),
+        (("--conductor.enabled",), "sequencer must be enabled when conductor is enabled"),
+        (("--altda.enabled",), "altDA config error: no DA server"),
+        (("--altda.enabled", "--altda.da-server=ftp://x"), "altDA config error: flag --altda.da-server is not"),
+        (("--altda.enabled", "--altda.da-server=http://[x"), "altDA config error: flag --altda.da-server is not"),
+        (("--l2.engine-sync", "--syncmode=execution-layer"), "cannot set both --l2.engine-sync and --syncmode"),
+        (("--syncmode.req-resp", "--p2p.sync.req-resp=false"), "cannot set --syncmode.req-resp=true and"),
+        (("--interop.rpc.addr=0.0.0.0",), "interop RPC server requires JWT setup, but no JWT path was specified"),
+    ],
+)
+def test_a_bad_combination_is_named(words: tuple[str, ...], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_options(values_of(*words))
+    assert str(caught.value).startswith(text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "flag l2 is required"),
+        (("--l2=http://a",), "flag network or rollup.config is required"),
+    ],
+)
+def test_what_is_required_is_named(words: tuple[str, ...], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        check_options(parse_options(words, {}).values)
+
+
+def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    state.write_text("{}")
+    words = ("--conductor.enabled", "--sequencer.enabled", f"--rpc.admin-state={state}")
+    with pytest.raises(OptionError, match="config persistence must be disabled when conductor is enabled"):
+        check_options(values_of(*words))
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--altda.enabled", "--altda.da-server=http://da"), "Alt-DA"),
+        (("--conductor.enabled", "--sequencer.enabled"), "the conductor"),
+        (("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=x"), "the interop RPC"),
+        (("--rollup.halt=major",), "halting on protocol versions"),
+        (("--safedb.path=x",), "the safe head database"),
+        (("--pprof.enabled",), "profiling"),
+        (("--pprof.type=cpu",), "profiling"),
+        (("--signer.endpoint=http://s", "--signer.address=0x1"), "the remote signer"),
+        (("--syncmode=execution-layer",), "sync by the execution layer"),
+        (("--l2.engine-sync",), "sync by the execution layer"),
+        (("--experimental.sequencer-api",), "the test sequencer RPC"),
+        (("--l2.follow.source=http://x",), "following another node"),
+        (("--rpc.admin-state=x",), "keeping the state of the admin API"),
+        (("--p2p.static=/ip4/1.2.3.4",), "the peer-to-peer network"),
+        (("--p2p.bootnodes=enr:x",), "the peer-to-peer network"),
+        ((f"--p2p.sequencer.key={'11' * 32}",), "the peer-to-peer network"),
+        (("--l1=ws://a",), "WebSocket endpoints"),
+        (("--l1=http://a,wss://b",), "WebSocket endpoints"),
+        (("--l2=ws://a",), "WebSocket endpoints"),
+    ],
+)
+def test_what_is_lacking_is_said(words: tuple[str, ...], part: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        check_options(values_of(*words))
+    assert str(caught.value).startswith(f"not available yet: {part}")
+    assert words[0].partition("=")[0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--rollup.halt=none",),
+        ("--safedb.path=", "--rpc.admin-state=", "--interop.rpc.addr=", "--signer.endpoint=", "--p2p.static="),
+        ("--pprof.enabled=false", "--conductor.enabled=false", "--altda.enabled=false"),
+        ("--syncmode=consensus-layer",),
+        ("--p2p.disable", "--p2p.static=a", "--p2p.listen.tcp=1", "--p2p.scoring=x"),
+        ("--p2p.listen.tcp=9999", "--p2p.nat", "--p2p.peers.hi=50", "--p2p.scoring="),
+        ("--altda.da-server=http://da", "--conductor.rpc=http://c", "--interop.rpc.port=1"),
+        ("--sequencer.l1-confs=200",),
+    ],
+)
+def test_what_needs_no_lacking_part_passes(words: tuple[str, ...]) -> None:
+    check_options(values_of(*words))
+
+
+def test_every_option_alone_at_its_default_passes() -> None:
+    needed = {word[2:].partition("=")[0] for word in NEEDED} | {"config"}
+    for name, option in OPTIONS.items():
+        if option.default is not None and name not in needed:
+            check_options(values_of(f"--{name}={option.default}"))
+
+
+def test_options_without_effect_give_a_warning() -> None:
+    values = values_of("--snapshotlog.file=x", "--heartbeat.enabled", "--syncmode.offset-el-safe=1h")
+    assert list(option_warnings(values)) == [
+        "flag --snapshotlog.file: it has no effect any more",
+        "flag --heartbeat.enabled: it has no effect any more",
+        "flag --syncmode.offset-el-safe: it acts only with --syncmode=execution-layer",
+    ]
+    assert list(option_warnings(values_of())) == []
+
+
+def test_old_scoring_names_count_only_where_the_new_one_is_not_given() -> None:
+    assert peer_scoring(values_of()) == "light"
+    assert peer_scoring(values_of("--p2p.scoring.peers=none")) == "none"
+    assert peer_scoring(values_of("--p2p.scoring.peers=none", "--p2p.scoring=light")) == "light"
