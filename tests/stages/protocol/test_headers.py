@@ -1,0 +1,165 @@
+"""Headers: RLP, JSON and hash, on real ones where they are at hand."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import headers, rlp
+from rollup_node.stages.protocol.headers import Header, HeaderError
+from rollup_node.stages.protocol.keccak import keccak256
+
+REQUIRED: dict[str, Any] = {
+    "parent_hash": b"\x01" * 32,
+    "uncles_hash": headers.EMPTY_UNCLES_HASH,
+    "miner": b"\x02" * 20,
+    "state_root": b"\x00" * 31 + b"\x03",
+    "transactions_root": b"\x04" * 32,
+    "receipts_root": b"\x05" * 32,
+    "logs_bloom": bytes(256),
+    "difficulty": 0,
+    "number": 6582944,
+    "gas_limit": 30_000_000,
+    "gas_used": 0,
+    "timestamp": 1724784948,
+    "extra_data": b"",
+    "mix_hash": b"\x06" * 32,
+    "nonce": bytes(8),
+}
+OPTIONAL: tuple[tuple[str, Any], ...] = (
+    ("base_fee", 7),
+    ("withdrawals_root", b"\x07" * 32),
+    ("blob_gas_used", 0),
+    ("excess_blob_gas", 0),
+    ("parent_beacon_root", b"\x08" * 32),
+    ("requests_hash", b"\x09" * 32),
+    ("block_access_list_hash", b"\x0a" * 32),
+    ("slot_number", 0xAC6000),
+)
+
+
+def header(optional: int = 5, **changes: Any) -> Header:
+    return Header(**(REQUIRED | dict(OPTIONAL[:optional]) | changes))
+
+
+@pytest.mark.parametrize("optional", range(9))
+def test_a_header_ends_at_its_last_field(optional: int) -> None:
+    encoded = headers.encode_header(header(optional))
+    assert len(rlp.decode_list(encoded)) == 15 + optional
+    assert headers.decode_header(encoded) == header(optional)
+    assert headers.header_hash(header(optional)) == keccak256(encoded)
+
+
+def test_a_hole_is_an_empty_string() -> None:
+    holed = header(1, parent_beacon_root=b"\x08" * 32)
+    items = rlp.decode_list(headers.encode_header(holed))
+    assert items[15:] == [b"\x07", b"", b"", b"", b"\x08" * 32]
+
+
+@given(st.integers(0, 2**256 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=40))
+def test_headers_go_there_and_back(base_fee: int, number: int, extra_data: bytes) -> None:
+    found = header(8, base_fee=base_fee, number=number, extra_data=extra_data)
+    assert headers.decode_header(headers.encode_header(found)) == found
+
+
+@given(st.binary(max_size=100))
+def test_junk_is_refused_in_words(data: bytes) -> None:
+    with pytest.raises(HeaderError):
+        headers.decode_header(data)
+
+
+@pytest.mark.parametrize(
+    ("place", "item"), [(0, b"\x01" * 31), (6, b""), (8, b"\x00"), (8, b"\x01" * 9), (12, [b""]), (14, b""), (16, b"x")]
+)
+def test_each_field_is_checked(place: int, item: Any) -> None:
+    items = rlp.decode_list(headers.encode_header(header()))
+    items[place] = item
+    with pytest.raises(HeaderError):
+        headers.decode_header(rlp.encode(items))
+
+
+@pytest.mark.parametrize("count", [0, 14, 24])
+def test_the_number_of_fields_is_bounded(count: int) -> None:
+    with pytest.raises(HeaderError, match=f"{count} fields"):
+        headers.decode_header(rlp.encode([b""] * count))
+
+
+def as_json(found: Header) -> dict[str, Any]:
+    names = {attribute: name for attribute, name, _, _ in headers._FIELDS}
+    values = {names[name]: value for name, value in msgspec.structs.asdict(found).items() if value is not None}
+    return {name: hex(value) if isinstance(value, int) else "0x" + value.hex() for name, value in values.items()}
+
+
+@pytest.mark.parametrize("optional", range(9))
+def test_json_headers(optional: int) -> None:
+    assert headers.header_from_json(as_json(header(optional)) | {"hash": "0x", "size": "0x5"}) == header(optional)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("number", None), ("parentHash", "0x01"), ("gasLimit", "0x1" + "0" * 16), ("slotNumber", "5"), ("miner", 5)],
+)
+def test_json_headers_name_the_bad_field(name: str, text: Any) -> None:
+    with pytest.raises(HeaderError, match=f"^{name}: "):
+        headers.header_from_json(as_json(header(8)) | {name: text})
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"difficulty": 1}, "difficulty"),
+        ({"nonce": b"\x01" * 8}, "nonce"),
+        ({"base_fee": None}, "base fee"),
+        ({"extra_data": bytes(33)}, "extraData of 33 bytes"),
+        ({"uncles_hash": bytes(32)}, "uncles"),
+    ],
+)
+def test_what_no_header_has_since_the_merge(changes: dict[str, Any], text: str) -> None:
+    assert headers.post_merge_problem(header()) is None
+    assert text in (headers.post_merge_problem(header(**changes)) or "")
+    assert headers.post_merge_problem(header(number=0, difficulty=5)) is None
+
+
+def test_what_derivation_reads() -> None:
+    found = headers.l1_header(header(), b"\x0f" * 32)
+    assert (found.hash, found.number, found.mix_hash, found.base_fee) == (b"\x0f" * 32, 6582944, b"\x06" * 32, 7)
+    assert (found.excess_blob_gas, found.parent_beacon_root) == (0, b"\x08" * 32)
+    early = headers.l1_header(header(0), b"\x0f" * 32)
+    assert (early.base_fee, early.excess_blob_gas, early.parent_beacon_root) == (0, None, None)
+
+
+def test_real_l1_headers(shared_data: Path) -> None:
+    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+    parent = b""
+    for line in lines:
+        block = json.loads(line)
+        raw = bytes.fromhex(block["header_rlp"])
+        found = headers.decode_header(raw)
+        assert headers.encode_header(found) == raw
+        assert headers.header_hash(found).hex() == block["hash"][2:]
+        assert headers.post_merge_problem(found) is None
+        assert parent in (b"", found.parent_hash)
+        parent = headers.header_hash(found)
+    assert len(lines) == 81
+
+
+@pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
+def test_real_json_headers(shared_data: Path, name: str) -> None:
+    block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
+    assert headers.header_hash(headers.header_from_json(block)).hex() == block["hash"][2:]
+
+
+def test_real_l2_parent_headers(shared_data: Path) -> None:
+    known: dict[bytes, str] = {}
+    for path in sorted((shared_data / "l2_payloads").glob("*.json")):
+        fixture = json.loads(path.read_bytes())
+        found = headers.header_from_json(fixture["parent_header"])
+        digest = headers.header_hash(found)
+        known[digest] = path.name
+        assert known.get(found.parent_hash, "") < path.name
+    assert len(known) == 24
