@@ -1,6 +1,12 @@
-"""Fixtures for all tests: the shared real data, where it is at hand."""
+"""Fixtures for all tests: the shared real data, where it is at hand, and what processes leave behind."""
 
+import contextlib
 import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,3 +23,79 @@ def shared_data() -> Path:
         if (place / "README.md").is_file():
             return place
     pytest.skip("the shared data is not beside this checkout (set ROLLUP_NODE_SHARED_DATA to its folder)")
+
+
+class Leftovers:
+    """A folder for the processes of one test, and what they leave behind. Processes are known by their working
+    directory, so start them with `cwd=leftovers.folder` and `env=leftovers.environment()`; what they make in the
+    file system belongs under the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.temporary = folder / "t"
+        self.temporary.mkdir()
+        self._shared_memory = self._in_shared_memory()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The environment for a process of the test: all temporary files go below the folder."""
+        without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+        return {**without, "TMPDIR": str(self.temporary), **more}
+
+    def processes(self) -> list[str]:
+        """The living processes of the test, with their command lines."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if Path(os.readlink(entry / "cwd")).is_relative_to(self.folder):
+                        title = (entry / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                        found.append(f"{entry.name} {title.decode(errors='replace')}")
+        return found
+
+    def sockets(self) -> list[str]:
+        """The Unix sockets below the folder, as the kernel knows them and as files."""
+        lines = Path("/proc/net/unix").read_text().splitlines()
+        bound = {line.split()[-1] for line in lines if str(self.folder) in line}
+        return sorted(bound | {str(path) for path in self.folder.rglob("*") if path.is_socket()})
+
+    def all(self) -> list[str]:
+        """Everything that should not be there any more."""
+        memory = [f"/dev/shm/{name}" for name in sorted(self._in_shared_memory() - self._shared_memory)]
+        temporary = [str(path) for path in self.temporary.iterdir()]
+        return [*self.processes(), *self.sockets(), *memory, *temporary]
+
+    def wait_until_gone(self, seconds: float) -> list[str]:
+        """Waits for the last to go; what is still there when the time is over."""
+        deadline = time.monotonic() + seconds
+        while (left := self.all()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
+
+    def kill(self) -> None:
+        """Ends every process of the test."""
+        for line in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(line.split()[0]), signal.SIGKILL)
+
+    @staticmethod
+    def _in_shared_memory() -> set[str]:
+        """Named shared memory of the kinds that Python programs make (other programs' is not our business)."""
+        kinds = ("rollup", "psm_", "pym-", "sem.")
+        return (
+            {name for name in os.listdir("/dev/shm") if name.startswith(kinds)} if os.path.isdir("/dev/shm") else set()
+        )
+
+
+@pytest.fixture
+def leftovers() -> Iterator[Leftovers]:
+    """A place for a test's processes; the test fails when a process, socket, shared memory or temporary file of
+    theirs is left after it."""
+    folder = Path(tempfile.mkdtemp(prefix="rn-"))
+    watch = Leftovers(folder)
+    try:
+        yield watch
+        left = watch.wait_until_gone(2.0)
+        assert not left, f"left behind: {left}"
+    finally:
+        watch.kill()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ def merge(texts: Mapping[str, str]) -> str:
     samples: dict[str, list[str]] = {}
     for process, text in texts.items():
         family = ""
-        for line in text.splitlines():
+        for line in text.split("\n"):
             if line.startswith("#"):
                 words = line.split(" ", 3)
                 if len(words) >= 3 and words[1] in ("HELP", "TYPE"):

@@ -1,0 +1,79 @@
+"""Merging the expositions of several processes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.rpc.metrics_merge import merge
+
+Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def series(text: str) -> Series:
+    """All samples; the test fails when one is there twice, or a family comes in two pieces."""
+    found: Series = {}
+    families = [family for family in text_string_to_metric_families(text)]
+    assert len({family.name for family in families}) == len(families)
+    for family in families:
+        for sample in family.samples:
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def test_each_sample_gets_its_process() -> None:
+    l1, engine = Meter("l1"), Meter("engine")
+    for meter, amount in ((l1, 1), (engine, 2)):
+        meter.count("pipeline_resets", amount)
+        meter.observe("rpc_client_request_duration_seconds", amount, rpc="l1", method='odd "{name}",process="')
+    l1.set("refs_number", 5, layer="l1", type="l1_head")
+    merged = merge({"l1": l1.text().decode(), "engine": engine.text().decode()})
+    found = series(merged)
+    prefix = "op_node_default_"
+    assert found[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
+    assert found[f"{prefix}pipeline_resets_total", (("process", "engine"),)] == 2
+    assert found[f"{prefix}refs_number", (("layer", "l1"), ("process", "l1"), ("type", "l1_head"))] == 5
+    name = f"{prefix}rpc_client_request_duration_seconds_sum"
+    labels = (("method", 'odd "{name}",process="'), ("process", "engine"), ("rpc", "l1"))
+    assert found[name, labels] == 2
+    assert merged.count(f"# TYPE {prefix}pipeline_resets_total counter\n") == 1
+
+
+def test_a_sample_that_names_a_process_keeps_it() -> None:
+    meter = Meter("supervisor")
+    meter.set("process_up", 1, process="l1")
+    meter.set("up", 1)
+    assert series(merge({"supervisor": meter.text().decode()})) == {
+        ("process_up", (("process", "l1"),)): 1,
+        ("op_node_default_up", (("process", "supervisor"),)): 1,
+    }
+
+
+def test_nothing_is_nothing() -> None:
+    assert merge({}) == merge({"l1": ""}) == ""
+
+
+def test_lines_that_are_no_samples_are_left_out() -> None:
+    assert merge({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"}) == 'up{process="l1"} 1\nbare{process="l1"} 2\n'
+
+
+@given(st.lists(st.tuples(st.text(max_size=20), st.floats(allow_nan=False)), max_size=5))
+def test_any_label_text_survives(labels: list[tuple[str, float]]) -> None:
+    registry = CollectorRegistry()
+    gauge = Gauge("g", "a gauge", ["who"], registry=registry)
+    counter = Counter("c", "a counter", ["who"], registry=registry)
+    Histogram("h", "a histogram", registry=registry).observe(1)
+    for text, value in labels:
+        gauge.labels(text).set(value)
+        counter.labels(text).inc()
+    one = generate_latest(registry).decode()
+    plain = series(one)
+    merged = series(merge({"a": one, "b": one}))
+    assert merged == {
+        (name, tuple(sorted((*labels, ("process", process))))): value
+        for (name, labels), value in plain.items()
+        for process in ("a", "b")
+    }
