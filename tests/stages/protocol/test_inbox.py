@@ -1,0 +1,106 @@
+"""Which L1 transactions are for the batch inbox (rules F1 to F3)."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_account import Account
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
+from rollup_node.stages.protocol.headers import decode_header
+from rollup_node.stages.protocol.inbox import inbox_transaction, inbox_transactions
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.types import BlobRef, InboxTransaction
+
+KEY = b"\x11" * 32
+SENDER = bytes.fromhex("19e7e376e7c213b7e7e7e46cc70a5dd086daff2a")
+INBOX = b"\xff" + bytes(17) + b"\x01\x02"
+CHAIN = 900
+BASE: dict[str, Any] = {"nonce": 0, "gas": 21000, "to": INBOX, "value": 1, "data": b"\x00frame"}
+FEES = {"maxFeePerGas": 30, "maxPriorityFeePerGas": 2, "chainId": CHAIN}
+KINDS: dict[int, dict[str, Any]] = {
+    0: {"gasPrice": 9, "chainId": CHAIN},
+    1: {"type": 1, "gasPrice": 9, "chainId": CHAIN, "accessList": []},
+    2: FEES | {"type": 2},
+    3: FEES | {"type": 3, "maxFeePerBlobGas": 4, "blobVersionedHashes": [b"\x01" * 32, b"\x01\x02" * 16]},
+}
+
+
+def signed(kind: int, **changes: Any) -> bytes:
+    return bytes(Account.sign_transaction(BASE | KINDS[kind] | changes, KEY).raw_transaction)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_type_passes(kind: int) -> None:
+    blobs = (BlobRef(7, b"\x01" * 32), BlobRef(8, b"\x01\x02" * 16)) if kind == 3 else ()
+    expected = InboxTransaction(kind, SENDER, b"\x00frame", blobs)
+    assert inbox_transaction(signed(kind), INBOX, CHAIN, first_blob=7) == expected
+
+
+def test_an_unprotected_legacy_transaction_passes() -> None:
+    raw = bytes(Account.sign_transaction(BASE | {"gasPrice": 9}, KEY).raw_transaction)
+    assert inbox_transaction(raw, INBOX, CHAIN) == InboxTransaction(0, SENDER, b"\x00frame", ())
+
+
+def test_a_deposit_passes_with_its_own_sender() -> None:
+    deposit = DepositTransaction(bytes(32), b"\x05" * 20, INBOX, 0, 0, 1, False, b"\x00frame")
+    assert inbox_transaction(encode_deposit(deposit), INBOX, CHAIN) == InboxTransaction(
+        0x7E, b"\x05" * 20, b"\x00frame", ()
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_others_are_ignored(kind: int) -> None:
+    assert inbox_transaction(signed(kind, to=b"\xab" * 20), INBOX, CHAIN) is None
+    assert inbox_transaction(signed(kind), INBOX, CHAIN + 1) is None
+    if kind < 3:
+        creation = {name: value for name, value in (BASE | KINDS[kind]).items() if name != "to"}
+        assert inbox_transaction(bytes(Account.sign_transaction(creation, KEY).raw_transaction), INBOX, CHAIN) is None
+
+
+def test_set_code_transactions_are_ignored() -> None:
+    authorization = Account.sign_authorization({"chainId": CHAIN, "address": BASE["to"], "nonce": 1}, KEY)
+    unsigned = BASE | FEES | {"type": 4, "authorizationList": [authorization]}
+    raw = bytes(Account.sign_transaction(unsigned, KEY).raw_transaction)
+    assert inbox_transactions([raw], INBOX, CHAIN) == ()
+
+
+@given(st.binary(max_size=60))
+def test_junk_is_ignored(data: bytes) -> None:
+    for raw in (data, data + INBOX, b"\x03" + data, b"\x7e" + data + INBOX, b"\x03" + rlp.encode([data + INBOX] * 14)):
+        assert inbox_transaction(raw, INBOX, CHAIN) is None
+        assert inbox_transactions([raw], INBOX, CHAIN) == ()
+
+
+def test_blobs_are_counted_over_the_whole_block() -> None:
+    foreign = signed(3, to=b"\xab" * 20, blobVersionedHashes=[b"\x01" * 32] * 3)
+    block = [signed(2), foreign, signed(3), signed(0), signed(3)]
+    found = inbox_transactions(block, INBOX, CHAIN)
+    assert [each.kind for each in found] == [2, 3, 0, 3]
+    assert [[blob.index for blob in each.blobs] for each in found] == [[], [3, 4], [], [5, 6]]
+
+
+def test_real_batcher_transactions(shared_data: Path) -> None:
+    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+    inbox = bytes.fromhex("ff00000000000000000000000000000011155420")
+    batcher = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")
+    blobs: list[bytes] = []
+    kinds = []
+    for line in lines:
+        block = json.loads(line)
+        if "txs" not in block:
+            continue
+        raws = [bytes.fromhex(each) for each in block["txs"]]
+        assert ordered_root(raws) == decode_header(bytes.fromhex(block["header_rlp"])).transactions_root
+        for found in inbox_transactions(raws, inbox, 11155111):
+            if found.sender == batcher:
+                kinds.append(found.kind)
+                blobs += [each.hash for each in found.blobs]
+    stored = {path.stem[5:] for path in (shared_data / "op_sepolia_replay").glob("blob_*.bin")}
+    assert {each.hex() for each in blobs} == stored
+    assert set(kinds) <= {2, 3}

@@ -1,0 +1,163 @@
+"""Receipts: bytes, roots, and the logs in them."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import receipts, rlp
+from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
+from rollup_node.stages.protocol.headers import decode_header
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import ReceiptError
+from rollup_node.stages.protocol.rlp import RlpError
+
+ADDRESS, TOPIC = b"\x77" * 20, b"\x01" * 32
+LOG = {"address": "0x" + ADDRESS.hex(), "topics": ["0x" + TOPIC.hex()], "data": "0xabcd", "logIndex": "0x0"}
+RECEIPT: dict[str, Any] = {
+    "type": "0x2",
+    "status": "0x1",
+    "cumulativeGasUsed": "0x5208",
+    "logsBloom": "0x" + "00" * 256,
+    "logs": [LOG],
+}
+
+
+def raw(status: Any = b"\x01", logs: Any = (), kind: int = 2) -> bytes:
+    body = rlp.encode([status, b"\x05", bytes(256), logs])
+    return body if kind == 0 else bytes([kind]) + body
+
+
+def test_json_receipts() -> None:
+    found = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT))
+    assert (found.kind, found.succeeded, found.cumulative_gas) == (2, True, 21000)
+    assert found.logs == ((ADDRESS, (TOPIC,), b"\xab\xcd"),)
+    failed = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT | {"type": "0x0", "status": "0x0", "logs": []}))
+    assert (failed.kind, failed.succeeded, failed.logs) == (0, False, ())
+
+
+def test_receipts_with_a_state_root() -> None:
+    old = {name: value for name, value in RECEIPT.items() if name not in ("type", "status")} | {
+        "root": "0x" + "09" * 32
+    }
+    assert receipts.decode_receipt(receipts.receipt_from_json(old)).succeeded is None
+
+
+def test_deposit_receipts_carry_their_nonce() -> None:
+    base = RECEIPT | {"type": "0x7e"}
+    for extra in ({}, {"depositNonce": "0x28"}, {"depositNonce": "0x28", "depositReceiptVersion": "0x1"}):
+        encoded = receipts.receipt_from_json(base | extra)
+        assert len(rlp.decode_list(encoded[1:])) == 4 + len(extra)
+        assert receipts.decode_receipt(encoded).kind == 0x7E
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        [],
+        "0x",
+        {},
+        RECEIPT | {"logsBloom": None},
+        RECEIPT | {"status": None},
+        RECEIPT | {"logs": [5]},
+        RECEIPT | {"logs": [LOG | {"topics": None}]},
+        RECEIPT | {"cumulativeGasUsed": "zz"},
+        RECEIPT | {"type": "0x1ff"},
+    ],
+)
+def test_malformed_json_receipts(found: Any) -> None:
+    with pytest.raises(ReceiptError):
+        receipts.receipt_from_json(found)
+
+
+@given(st.binary(max_size=100))
+def test_junk_is_refused_in_words(data: bytes) -> None:
+    for each in (data, b"\x02" + data):
+        with pytest.raises(RlpError):
+            receipts.decode_receipt(each)
+        assert receipts.logs_of_receipts([each, each + ADDRESS], {(ADDRESS, TOPIC)}) == ()
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        raw(status=b"\x02"),
+        raw(status=b"\x00"),
+        raw(logs=b""),
+        raw(logs=[[ADDRESS, [TOPIC]]]),
+        raw(logs=[[ADDRESS[1:], [TOPIC], b""]]),
+        raw(logs=[[ADDRESS, [TOPIC[1:]], b""]]),
+        raw(logs=[[ADDRESS, [TOPIC], []]]),
+        raw(kind=0x80),
+        b"\x02" + rlp.encode([b"\x01", b"\x05", bytes(256), [], b""]),
+        b"\x02" + rlp.encode([b"\x01", b"\x05", bytes(255), []]),
+    ],
+)
+def test_other_forms_are_no_receipts(encoded: bytes) -> None:
+    with pytest.raises(RlpError):
+        receipts.decode_receipt(encoded)
+
+
+def test_logs_are_numbered_over_the_block_and_filtered() -> None:
+    other, wanted = [b"\x88" * 20, [TOPIC], b""], [ADDRESS, [TOPIC], b"x"]
+    block = [
+        raw(logs=[other, wanted]),
+        raw(status=b"", logs=[wanted]),
+        raw(logs=[other, other], kind=0),
+        raw(logs=[[ADDRESS, [], b""], [ADDRESS, [b"\x02" * 32, TOPIC], b""], wanted], kind=0x55),
+        raw(logs=[[b"\x88" * 20, [TOPIC], ADDRESS]]),
+    ]
+    found = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC)})
+    assert [(log.index, log.address, log.topics, log.data) for log in found] == [
+        (1, ADDRESS, (TOPIC,), b"x"),
+        (7, ADDRESS, (TOPIC,), b"x"),
+    ]
+    both = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC), (b"\x88" * 20, TOPIC)})
+    assert [log.index for log in both] == [0, 1, 3, 4, 7, 8]
+
+
+def test_a_receipt_of_unknown_form_counts_as_without_logs() -> None:
+    strange = b"\x55" + rlp.encode([ADDRESS] * 7)
+    found = receipts.logs_of_receipts([strange, raw(logs=[[ADDRESS, [TOPIC], b""]])], {(ADDRESS, TOPIC)})
+    assert [log.index for log in found] == [0]
+
+
+def test_real_receipts_have_their_root(shared_data: Path) -> None:
+    lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+    portal = bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc")
+    checked, portal_logs = 0, []
+    for line in lines:
+        block = json.loads(line)
+        if "receipts" not in block:
+            continue
+        encoded = [bytes.fromhex(each) for each in block["receipts"]]
+        assert ordered_root(encoded) == decode_header(bytes.fromhex(block["header_rlp"])).receipts_root
+        portal_logs += [
+            (block["number"], log.index) for log in receipts.logs_of_receipts(encoded, {(portal, DEPOSIT_TOPIC)})
+        ]
+        checked += 1
+    assert checked == 57
+    assert portal_logs == [(6582933, 90), (6582952, 56)]
+
+
+def test_real_receipts_of_another_store(shared_data: Path) -> None:
+    texts = json.loads((shared_data / "l1" / "rethdb_receipts.json").read_bytes())
+    items = [rlp.decode(bytes.fromhex(text[2:])) for text in texts]
+    encoded = [item if isinstance(item, bytes) else rlp.encode(item) for item in items]
+    block = rlp.split((shared_data / "l1" / "rethdb_block.rlp").read_bytes())
+    assert ordered_root(encoded) == decode_header(block[0]).receipts_root
+
+
+def test_real_l2_receipts_encode(shared_data: Path) -> None:
+    texts = json.loads((shared_data / "l1" / "base_mainnet_42969982_receipts.json").read_bytes())
+    gas = 0
+    for each in texts:
+        found = receipts.decode_receipt(receipts.receipt_from_json({"logsBloom": "0x" + "00" * 256} | each))
+        assert len(found.logs) == len(each["logs"])
+        assert found.cumulative_gas > gas
+        gas = found.cumulative_gas

@@ -1,0 +1,151 @@
+"""Transactions from JSON-RPC back to their bytes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.protocol import deposits, transactions
+from rollup_node.stages.protocol.deposits import DepositTransaction
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.transaction_json import transaction_from_json
+from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction, TransactionError
+
+ACCESS_LIST = (Access(b"\x01" * 20, (b"\x02" * 32,)), Access(b"\x03" * 20, ()))
+AUTHORIZATIONS = (Authorization(5, b"\x06" * 20, 7, 1, 8, 9),)
+
+
+def example(kind: int, to: bytes | None = b"\xab" * 20) -> Transaction:
+    return Transaction(
+        kind=kind,
+        chain_id=10,
+        nonce=0,
+        max_priority_fee=2 if kind >= 2 else 300,
+        max_fee=300,
+        gas=21000,
+        to=to,
+        value=10**18,
+        data=b"\x00\x01",
+        y_parity=1,
+        r=2**255,
+        s=1,
+        access_list=ACCESS_LIST if kind else (),
+        max_blob_fee=4 if kind == 3 else 0,
+        blob_hashes=(b"\x01" * 32, b"\x02" * 32) if kind == 3 else (),
+        authorizations=AUTHORIZATIONS if kind == 4 else (),
+    )
+
+
+def as_json(found: Transaction) -> dict[str, Any]:
+    text: dict[str, Any] = {
+        "type": hex(found.kind),
+        "chainId": hex(found.chain_id or 0),
+        "nonce": hex(found.nonce),
+        "gas": hex(found.gas),
+        "to": None if found.to is None else "0x" + found.to.hex(),
+        "value": hex(found.value),
+        "input": "0x" + found.data.hex(),
+        "gasPrice": hex(found.max_fee),
+        "v": hex(found.y_parity if found.kind else 35 + 2 * (found.chain_id or 0) + found.y_parity),
+        "r": hex(found.r),
+        "s": hex(found.s),
+    }
+    if found.kind:
+        text["accessList"] = [
+            {"address": "0x" + each.address.hex(), "storageKeys": ["0x" + slot.hex() for slot in each.slots]}
+            for each in found.access_list
+        ]
+    if found.kind >= 2:
+        text |= {"maxFeePerGas": hex(found.max_fee), "maxPriorityFeePerGas": hex(found.max_priority_fee)}
+    if found.kind == 3:
+        text["maxFeePerBlobGas"] = hex(found.max_blob_fee)
+        text["blobVersionedHashes"] = ["0x" + each.hex() for each in found.blob_hashes]
+    if found.kind == 4:
+        names = ("chainId", "address", "nonce", "yParity", "r", "s")
+        text["authorizationList"] = [
+            {n: "0x" + v.hex() if isinstance(v, bytes) else hex(v) for n, v in zip(names, each, strict=True)}
+            for each in found.authorizations
+        ]
+    return text
+
+
+@pytest.mark.parametrize("kind", range(5))
+def test_every_type(kind: int) -> None:
+    found = example(kind)
+    assert transaction_from_json(as_json(found)) == transactions.encode_transaction(found)
+    parity = as_json(found) | {"yParity": "0x1"}
+    if kind:
+        del parity["v"]
+    assert transaction_from_json(parity) == transactions.encode_transaction(found)
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_creations(kind: int) -> None:
+    found = example(kind, to=None)
+    assert transaction_from_json(as_json(found)) == transactions.encode_transaction(found)
+
+
+def test_a_missing_type_is_legacy() -> None:
+    text = as_json(example(0))
+    del text["type"]
+    assert transaction_from_json(text) == transactions.encode_transaction(example(0))
+
+
+@pytest.mark.parametrize("to", [None, b"\x03" * 20])
+@pytest.mark.parametrize("mint", [0, 10**18])
+@pytest.mark.parametrize("is_system", [False, True])
+def test_deposits(to: bytes | None, mint: int, is_system: bool) -> None:
+    deposit = DepositTransaction(b"\x01" * 32, b"\x02" * 20, to, mint, 5, 1_000_000, is_system, b"data")
+    text = {
+        "type": "0x7e",
+        "sourceHash": "0x" + "01" * 32,
+        "from": "0x" + "02" * 20,
+        "to": None if to is None else "0x" + to.hex(),
+        "mint": hex(mint),
+        "value": "0x5",
+        "gas": hex(1_000_000),
+        "isSystemTx": is_system,
+        "input": "0x" + b"data".hex(),
+        "nonce": "0x0",
+    }
+    assert transaction_from_json(text) == deposits.encode_deposit(deposit)
+    if mint == 0:
+        assert transaction_from_json(text | {"mint": None}) == deposits.encode_deposit(deposit)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        5,
+        "0x" + "01" * 32,
+        [],
+        {"type": "0x5"},
+        {"type": "0xzz"},
+        {"type": 2},
+        {"type": "0x2"},
+        as_json(example(2)) | {"nonce": 5},
+        as_json(example(2)) | {"nonce": "0xzz"},
+        as_json(example(2)) | {"accessList": [{"address": "0x01"}]},
+        as_json(example(3)) | {"blobVersionedHashes": None},
+        as_json(example(4)) | {"authorizationList": [5]},
+        as_json(example(2)) | {"input": "y" * 100_000},
+    ],
+)
+def test_malformed_objects(found: Any) -> None:
+    with pytest.raises(TransactionError) as raised:
+        transaction_from_json(found)
+    assert len(str(raised.value)) <= 200
+
+
+@pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
+def test_real_l1_blocks(shared_data: Path, name: str) -> None:
+    block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
+    raws = [transaction_from_json(each) for each in block["transactions"]]
+    assert ["0x" + keccak256(raw).hex() for raw in raws] == [each["hash"] for each in block["transactions"]]
+    assert ordered_root(raws).hex() == block["transactionsRoot"][2:]
+    for raw, each in zip(raws, block["transactions"], strict=True):
+        sender = transactions.recover_sender(transactions.decode_transaction(raw), 5)
+        assert sender is None or sender.hex() == each["from"][2:]
