@@ -4,6 +4,7 @@ Error texts name an endpoint by host and port only: paths and user names may be 
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -268,7 +269,7 @@ def _shown(body: bytes) -> str:
 
 
 def _cause(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
 
 
 def _seconds(header: str | None) -> float | None:
