@@ -50,7 +50,7 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
         print(help_text(), end="")
         return Exit.OK
     if asked == "--version":
-        from rollup_node.node.plan import version
+        from rollup_node.node.version import version
 
         print(f"{PROGRAM} version {version()}")
         return Exit.OK

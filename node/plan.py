@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
-from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,14 +20,13 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.processes import Row, node_rows
 from rollup_node.node.rundir import METRICS
 from rollup_node.node.settings import NodeSettings
+from rollup_node.node.version import version
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.rpc.config import RpcConfig
-
-DISTRIBUTION = "rollup-node"
 
 
 class Notice(NamedTuple):
@@ -44,11 +42,6 @@ class NodePlan(NamedTuple):
     rows: tuple[Row, ...]
     settings: NodeSettings
     notices: tuple[Notice, ...]
-
-
-def version() -> str:
-    """The version as it is shown: `v` and the distribution's version."""
-    return f"v{installed_version(DISTRIBUTION)}"
 
 
 def plan_node(values: Values) -> NodePlan:
