@@ -70,9 +70,8 @@ class BlockExecution:
         body = transaction.body
         self.require_gas(body.gas)
         blob_gas = BLOB_GAS * len(body.blob_hashes)
-        if blob_gas and (
-            self.rules.blobs is None or self.blob_gas_used + blob_gas > BLOB_GAS * self.rules.blobs.maximum
-        ):
+        blobs = self.rules.blobs
+        if blobs is not None and self.blob_gas_used + blob_gas > BLOB_GAS * blobs.maximum:
             raise InvalidTransaction("blob gas limit of the block reached")
         outcome = apply_transaction(self.state, self.rules, self.context, transaction, self._fees)
         self.blob_gas_used += blob_gas

@@ -1,0 +1,172 @@
+"""What L2 transactions pay for their data on L1, by fork, and the operator fee (attributes-rules 2.3; the fee
+parameters lie in the storage of the L1Block contract). Fees in wei."""
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+
+from rollup_node.stages.protocol.addresses import L1_BLOCK
+from rollup_node.tools.devnet.evm.state import State
+
+_REMNANT_BYTES = 68
+_SMALLEST_SIZE = 100_000_000
+_SIZE_PER_BYTE = 836_500
+_SIZE_OFFSET = 42_585_600
+SIZE_SCALE = 1_000_000
+
+_HASH_FACTOR = 2_654_435_769
+_WINDOW = 8191
+_LONGEST_MATCH = 262
+_TAIL = 13
+
+
+class FeeParameters:
+    """What L1Block holds of the newest L1 origin, each slot read when it is first asked for."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    @cached_property
+    def base_fee(self) -> int:
+        return self._state.storage(L1_BLOCK, 1)
+
+    @cached_property
+    def overhead(self) -> int:
+        return self._state.storage(L1_BLOCK, 5)
+
+    @cached_property
+    def scalar(self) -> int:
+        return self._state.storage(L1_BLOCK, 6)
+
+    @cached_property
+    def base_fee_scalar(self) -> int:
+        return self._state.storage(L1_BLOCK, 3) >> 96 & 0xFFFFFFFF
+
+    @cached_property
+    def blob_base_fee_scalar(self) -> int:
+        return self._state.storage(L1_BLOCK, 3) >> 64 & 0xFFFFFFFF
+
+    @cached_property
+    def blob_base_fee(self) -> int:
+        return self._state.storage(L1_BLOCK, 7)
+
+    @cached_property
+    def operator_fee_scalar(self) -> int:
+        return self._state.storage(L1_BLOCK, 8) >> 64 & 0xFFFFFFFF
+
+    @cached_property
+    def operator_fee_constant(self) -> int:
+        return self._state.storage(L1_BLOCK, 8) & 0xFFFFFFFFFFFFFFFF
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the packed parameters have ever been set; they are not in the block that activates them."""
+        return bool(self.base_fee_scalar or self.blob_base_fee_scalar or self.blob_base_fee)
+
+
+DataCost = Callable[[FeeParameters, bytes], int]
+OperatorFee = Callable[[FeeParameters, int], int]
+
+
+# --- data fees -----------------------------------------------------------------------------------------------------
+
+
+def bedrock_cost(parameters: FeeParameters, raw: bytes) -> int:
+    """Call data gas with an overhead, and the bytes of a signature that is already in it."""
+    return _linear_cost(parameters, _call_data_gas(raw) + 16 * _REMNANT_BYTES)
+
+
+def regolith_cost(parameters: FeeParameters, raw: bytes) -> int:
+    """Call data gas with an overhead."""
+    return _linear_cost(parameters, _call_data_gas(raw))
+
+
+def ecotone_cost(parameters: FeeParameters, raw: bytes) -> int:
+    """Call data gas weighed by the prices of call data and blobs."""
+    if not parameters.is_packed:
+        return regolith_cost(parameters, raw)
+    return _call_data_gas(raw) * _weighed_price(parameters) // (16 * SIZE_SCALE)
+
+
+def fjord_cost(parameters: FeeParameters, raw: bytes) -> int:
+    """The estimated compressed size weighed by the prices of call data and blobs."""
+    if not parameters.is_packed:
+        return regolith_cost(parameters, raw)
+    return scaled_size(raw) * _weighed_price(parameters) // SIZE_SCALE**2
+
+
+def scaled_size(raw: bytes) -> int:
+    """The estimated size of a transaction in a batch, in millionths of a byte."""
+    return max(_SMALLEST_SIZE, _SIZE_PER_BYTE * fastlz_length(raw) - _SIZE_OFFSET)
+
+
+def _call_data_gas(raw: bytes) -> int:
+    return 16 * len(raw) - 12 * raw.count(0)
+
+
+def _linear_cost(parameters: FeeParameters, gas: int) -> int:
+    return (gas + parameters.overhead) * parameters.base_fee * parameters.scalar // SIZE_SCALE
+
+
+def _weighed_price(parameters: FeeParameters) -> int:
+    call_data = 16 * parameters.base_fee_scalar * parameters.base_fee
+    return call_data + parameters.blob_base_fee_scalar * parameters.blob_base_fee
+
+
+# --- operator fee --------------------------------------------------------------------------------------------------
+
+
+def isthmus_operator_fee(parameters: FeeParameters, gas: int) -> int:
+    return gas * parameters.operator_fee_scalar // SIZE_SCALE + parameters.operator_fee_constant
+
+
+def jovian_operator_fee(parameters: FeeParameters, gas: int) -> int:
+    return gas * parameters.operator_fee_scalar * 100 + parameters.operator_fee_constant
+
+
+# --- FastLZ --------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(2048)
+def fastlz_length(data: bytes) -> int:
+    """How long the data would be compressed by FastLZ at level 1, to the byte as L2 engines count it."""
+    seen: dict[int, int] = {}
+    limit = max(len(data) - _TAIL, 0)
+    total, literals_from, at = 0, 0, 2
+    while at < limit:
+        triple = data[at : at + 3]
+        slot = _slot(triple)
+        match = seen.get(slot, 0)
+        seen[slot] = at
+        if at - match > _WINDOW or data[match : match + 3] != triple or at + 1 >= limit:
+            at += 1
+            continue
+        if at > literals_from:
+            total += _literals_length(at - literals_from)
+        length = _match_length(data, match + 3, at + 3, limit + 9)
+        whole, rest = divmod(length - 1, _LONGEST_MATCH)
+        total += 3 * whole + (3 if rest >= 6 else 2)
+        at += length
+        for _ in range(2):
+            seen[_slot(data[at : at + 3])] = at
+            at += 1
+        literals_from = at
+    return total + _literals_length(len(data) - literals_from)
+
+
+def _slot(triple: bytes) -> int:
+    return int.from_bytes(triple, "little") * _HASH_FACTOR >> 19 & _WINDOW
+
+
+def _literals_length(count: int) -> int:
+    runs, rest = divmod(count, 32)
+    return 33 * runs + (rest + 1 if rest else 0)
+
+
+def _match_length(data: bytes, one: int, other: int, end: int) -> int:
+    """Equal bytes from two places on; the first unequal one counts too."""
+    length = 0
+    while other + length < end:
+        length += 1
+        if data[one + length - 1] != data[other + length - 1]:
+            break
+    return length

@@ -1,0 +1,306 @@
+"""Execution of L2 blocks: deposits, data and operator fees, vaults, system calls, and what the header gets of it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER, OPERATOR_FEE_VAULT, predeploy
+from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, encode_extra_data
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L2Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.headers import (
+    EMPTY_REQUESTS_HASH,
+    EMPTY_UNCLES_HASH,
+    ZERO_NONCE,
+    Header,
+    header_hash,
+)
+from rollup_node.stages.protocol.l1_info import SIZES
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.data_fees import (
+    SIZE_SCALE,
+    FeeParameters,
+    scaled_size,
+)
+from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
+from rollup_node.tools.devnet.engine.rules import ExecutionRules
+from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
+from rollup_node.tools.devnet.evm.fees import next_base_fee
+from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, InvalidTransaction, SignedTransaction
+from rollup_node.tools.devnet.evm.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body
+
+BASE_FEE_VAULT = predeploy(0x19)
+L1_FEE_VAULT = predeploy(0x1A)
+_JOVIAN_INFO = SIZES[L1InfoFormat.JOVIAN]
+
+
+class InvalidBlock(Exception):
+    """The block breaks a rule; the text says which."""
+
+
+class L2Chain(NamedTuple):
+    """What is fixed for a chain: its id, its forks on both tables, its EIP-1559 constants."""
+
+    chain_id: int
+    schedule: ForkSchedule
+    execution: ExecutionSchedule
+    constants: ChainOpConfig
+
+
+class Attributes(NamedTuple):
+    """What a block is made from, besides its transactions."""
+
+    timestamp: int
+    prev_randao: Hash
+    fee_recipient: bytes
+    gas_limit: int
+    extra_data: bytes
+    parent_beacon_root: Hash | None
+
+
+def attributes_of(chain: L2Chain, given: PayloadAttributes) -> Attributes:
+    """A block's attributes from those of the Engine API; InvalidBlock for unusable fee parameters."""
+    extra_data = encode_extra_data(given.eip1559_params, given.min_base_fee, chain.constants)
+    check_extra_data(chain, given.timestamp, extra_data)
+    return Attributes(
+        timestamp=given.timestamp,
+        prev_randao=given.prev_randao,
+        fee_recipient=given.fee_recipient,
+        gas_limit=given.gas_limit,
+        extra_data=extra_data,
+        parent_beacon_root=given.parent_beacon_root,
+    )
+
+
+def check_extra_data(chain: L2Chain, timestamp: int, extra_data: bytes) -> None:
+    """InvalidBlock unless extraData is what a block of this time has."""
+    try:
+        decode_extra_data(extra_data, chain.schedule.l2(timestamp))
+    except ExtraDataError as error:
+        raise InvalidBlock(str(error)) from None
+
+
+def l2_base_fee(chain: L2Chain, parent: Header, timestamp: int) -> int:
+    """The base fee of a child of `parent` in wei: parameters from the parent's extraData where it has them."""
+    constants, rules = chain.constants, chain.schedule.l2(parent.timestamp)
+    elasticity, denominator, minimum = constants.eip1559_elasticity, constants.eip1559_denominator, 0
+    if chain.execution.at(timestamp).canyon_denominator:
+        denominator = constants.eip1559_denominator_canyon or denominator
+    if rules.eip1559_params:
+        try:
+            extra = decode_extra_data(parent.extra_data, rules)
+        except ExtraDataError as error:
+            raise InvalidBlock(f"parent's {error}") from None
+        elasticity, denominator, minimum = extra.elasticity, extra.denominator, extra.min_base_fee or 0
+    gas = parent.gas_used
+    if chain.execution.at(parent.timestamp).da_footprint:
+        gas = max(gas, parent.blob_gas_used or 0)
+    return max(next_base_fee(parent.gas_limit, gas, parent.base_fee or 0, elasticity, denominator), minimum)
+
+
+class L2Execution(BlockExecution):
+    """An L2 block in execution on top of `parent`."""
+
+    def __init__(
+        self, chain: L2Chain, store: Store, parent: Block, attributes: Attributes, block_hash: Callable[[int], Hash]
+    ) -> None:
+        if attributes.timestamp <= parent.header.timestamp:
+            raise InvalidBlock(f"timestamp {attributes.timestamp} is not after the parent's {parent.header.timestamp}")
+        self.l2: ExecutionRules = chain.execution.at(attributes.timestamp)
+        self._headers: L2Rules = chain.schedule.l2(attributes.timestamp)
+        self._parent = parent
+        self._attributes = attributes
+        self._da_footprint = 0
+        self._parameters: FeeParameters | None = None
+        context = BlockContext(
+            number=parent.number + 1,
+            timestamp=attributes.timestamp,
+            coinbase=attributes.fee_recipient,
+            gas_limit=attributes.gas_limit,
+            base_fee=l2_base_fee(chain, parent.header, attributes.timestamp),
+            prev_randao=attributes.prev_randao,
+            chain_id=chain.chain_id,
+            block_hash=block_hash,
+        )
+        super().__init__(State(store, parent.header.state_root), self.l2.evm, context, self._quote)
+        self._begin(chain.execution.places_create2_deployer(attributes.timestamp))
+
+    def _begin(self, places_create2_deployer: bool) -> None:
+        if places_create2_deployer:
+            self.state.set_code(CREATE2_DEPLOYER, create2_deployer_code())
+        if self._headers.beacon_root:
+            if self._attributes.parent_beacon_root is None:
+                raise InvalidBlock("missing parent beacon block root")
+            self.system_call(BEACON_ROOTS, self._attributes.parent_beacon_root)
+        if self.l2.block_hash_history:
+            self.system_call(BLOCK_HASHES, self._parent.hash)
+
+    def apply(self, transaction: AnyTransaction) -> Executed:
+        """Executes a transaction; a deposit is always added, unless its gas does not fit into the block."""
+        if isinstance(transaction, Deposit):
+            self._parameters = None
+            return self._apply_deposit(transaction)
+        footprint = self._footprint_with(transaction)
+        entry = super().apply(transaction)
+        self._da_footprint = footprint
+        return entry
+
+    def seal(self) -> Block:
+        """Commits the state; the finished block."""
+        state_root = self.state.commit()
+        attributes, rules = self._attributes, self._headers
+        if self.l2.da_footprint and not self.executed:
+            raise InvalidBlock("missing deposit transaction")
+        header = Header(
+            parent_hash=self._parent.hash,
+            uncles_hash=EMPTY_UNCLES_HASH,
+            miner=attributes.fee_recipient,
+            state_root=state_root,
+            transactions_root=self.transactions_root(),
+            receipts_root=self.receipts_root(),
+            logs_bloom=self.bloom.to_bytes(256, "big"),
+            difficulty=0,
+            number=self.context.number,
+            gas_limit=attributes.gas_limit,
+            gas_used=self.gas_used,
+            timestamp=attributes.timestamp,
+            extra_data=attributes.extra_data,
+            mix_hash=attributes.prev_randao,
+            nonce=ZERO_NONCE,
+            base_fee=self.context.base_fee,
+        )
+        header = with_fork_fields(header, rules, self.state, attributes.parent_beacon_root, self._da_footprint)
+        return Block(header_hash(header), header, tuple(self.executed))
+
+    # --- deposits --------------------------------------------------------------------------------------------------
+
+    def _apply_deposit(self, transaction: Deposit) -> Executed:
+        deposit, state, sender = transaction.body, self.state, transaction.sender
+        is_free = deposit.is_system and self.l2.system_deposits
+        if not is_free:
+            self.require_gas(deposit.gas)
+        state.begin_transaction()
+        nonce = state.nonce(sender)
+        if deposit.mint:
+            state.add_balance(sender, deposit.mint)
+        intrinsic = intrinsic_gas(self.rules, deposit.to, deposit.data)
+        problem = self._deposit_problem(transaction, intrinsic)
+        if problem is not None:
+            state.set_nonce(sender, nonce + 1)
+            outcome = Outcome(False, deposit.gas, 0, (), b"", None, problem)
+        else:
+            environment = Environment(state, self.rules, self.context, sender, 0)
+            outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
+        state.end_transaction()
+        if is_free:
+            outcome = outcome._replace(gas_used=0)
+        elif self.l2.deposits_use_all_gas:
+            outcome = outcome._replace(gas_used=deposit.gas)
+        version = self.l2.deposit_receipt_version
+        extra: dict[str, object] = {} if self.l2.deposits_use_all_gas else {"depositNonce": hex(nonce)}
+        if version is not None:
+            extra["depositReceiptVersion"] = hex(version)
+        return self.record(transaction, outcome, extra, () if version is None else (nonce, version))
+
+    def _deposit_problem(self, transaction: Deposit, intrinsic: Intrinsic) -> str | None:
+        """Why a deposit is included without being run; its mint is kept and its gas is used."""
+        deposit, rules = transaction.body, self.rules
+        if deposit.is_system and not self.l2.system_deposits:
+            return "system transactions are not supported"
+        if deposit.gas < max(intrinsic):
+            return "intrinsic gas too low"
+        if self.state.balance(transaction.sender) < deposit.value:
+            return "insufficient funds for transfer"
+        if deposit.to is None and rules.max_init_code is not None and len(deposit.data) > rules.max_init_code:
+            return "max initcode size exceeded"
+        return None
+
+    # --- fees ------------------------------------------------------------------------------------------------------
+
+    def _quote(self, state: State, block: BlockContext, transaction: SignedTransaction) -> Quote:
+        if self._parameters is None:
+            self._parameters = FeeParameters(state)
+        return _L2Quote(self.l2, self._parameters, block.base_fee, transaction)
+
+    def record(
+        self, transaction: AnyTransaction, outcome: Outcome, extra: dict[str, object], receipt_tail: tuple[int, ...]
+    ) -> Executed:
+        """As of any block, with the data fee in what JSON-RPC tells of signed transactions."""
+        if isinstance(transaction, SignedTransaction) and self._parameters is not None:
+            parameters = self._parameters
+            extra = {
+                "l1Fee": hex(self.l2.data_cost(parameters, transaction.raw)),
+                "l1GasPrice": hex(parameters.base_fee),
+            }
+        return super().record(transaction, outcome, extra, receipt_tail)
+
+    def _footprint_with(self, transaction: SignedTransaction) -> int:
+        """The block's data footprint with one transaction more; it counts like gas against the gas limit."""
+        if not self.l2.da_footprint:
+            return 0
+        size = scaled_size(transaction.raw) // SIZE_SCALE
+        footprint = self._da_footprint + size * self._da_scalar()
+        if footprint > self.context.gas_limit:
+            raise InvalidTransaction(f"data footprint {footprint} above the block's gas limit {self.context.gas_limit}")
+        return footprint
+
+    def _da_scalar(self) -> int:
+        """The footprint's price, from the L1 attributes that begin the block."""
+        first = self.executed[0].transaction if self.executed else None
+        if not isinstance(first, Deposit):
+            raise InvalidBlock("missing deposit transaction")
+        data = first.body.data
+        if len(data) < _JOVIAN_INFO:
+            raise InvalidBlock("unexpected non-deposit transaction in the block that activates the data footprint")
+        return int.from_bytes(data[_JOVIAN_INFO - 2 : _JOVIAN_INFO], "big")
+
+
+def with_fork_fields(
+    header: Header, rules: L2Rules, state: State, parent_beacon_root: Hash | None, blob_gas_used: int = 0
+) -> Header:
+    """The header with the fields that its time's forks give it. Before the message passer's root came into the
+    header, its place held the root of no withdrawals."""
+    if rules.withdrawals:
+        root = state.storage_root(L2_TO_L1_MESSAGE_PASSER) if rules.withdrawals_root else EMPTY_ROOT
+        header = replace(header, withdrawals_root=root)
+    if rules.beacon_root:
+        root = parent_beacon_root or ZERO_HASH
+        header = replace(header, blob_gas_used=blob_gas_used, excess_blob_gas=0, parent_beacon_root=root)
+    if rules.withdrawals_root:
+        header = replace(header, requests_hash=EMPTY_REQUESTS_HASH)
+    return header
+
+
+class _L2Quote:
+    """Data fee and operator fee of one transaction; both are held at first, the latter for the whole gas limit."""
+
+    def __init__(
+        self, rules: ExecutionRules, parameters: FeeParameters, base_fee: int, transaction: SignedTransaction
+    ) -> None:
+        self._rules = rules
+        self._parameters = parameters
+        self._base_fee = base_fee
+        self._data_cost = rules.data_cost(parameters, transaction.raw)
+        self._operator_most = self._operator_fee(transaction.body.gas)
+
+    @property
+    def held(self) -> int:
+        return self._data_cost + self._operator_most
+
+    def _operator_fee(self, gas: int) -> int:
+        return 0 if self._rules.operator_fee is None else self._rules.operator_fee(self._parameters, gas)
+
+    def settle(self, state: State, gas_used: int) -> int:
+        operator_fee = self._operator_fee(gas_used)
+        state.add_balance(BASE_FEE_VAULT, gas_used * self._base_fee)
+        state.add_balance(L1_FEE_VAULT, self._data_cost)
+        if self._rules.operator_fee is not None:
+            state.add_balance(OPERATOR_FEE_VAULT, operator_fee)
+        return self._operator_most - operator_fee

@@ -1,0 +1,97 @@
+"""THE FORK TABLE of L2 execution: rules by fork, and the contract that Canyon puts in place."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from msgspec.structs import replace
+
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.devnet.engine import data_fees
+from rollup_node.tools.devnet.engine.rules import ExecutionRules
+from rollup_node.tools.devnet.evm import forks
+from rollup_node.tools.devnet.evm.forks import (
+    BLS_PAIRING,
+    BN254_PAIRING,
+    G1_SUM,
+    G2_SUM,
+    P256_BEFORE_OSAKA,
+    P256_VERIFY,
+    limited,
+)
+from rollup_node.tools.devnet.evm.rules import EvmRules
+
+CREATE2_DEPLOYER: Address = bytes.fromhex("13b0d85ccb8bf860b6b79af3029fca081ae9bef2")
+
+
+def _evm(base: EvmRules, limits: Mapping[Address, int], own_p256: bool) -> EvmRules:
+    """Ethereum's rules without blobs, with OP Stack's input limits and its early P256VERIFY."""
+    precompiles = dict(base.precompiles)
+    if own_p256:
+        precompiles[P256_VERIFY] = P256_BEFORE_OSAKA
+    for address, size in limits.items():
+        precompiles[address] = limited(precompiles[address], size)
+    return replace(base, precompiles=precompiles, blobs=None)
+
+
+_GRANITE_LIMITS = {BN254_PAIRING: 112_687}
+_ISTHMUS_LIMITS = _GRANITE_LIMITS | {G1_SUM: 513_760, G2_SUM: 488_448, BLS_PAIRING: 235_008}
+_JOVIAN_LIMITS = {BN254_PAIRING: 81_984, G1_SUM: 288_960, G2_SUM: 278_784, BLS_PAIRING: 156_672}
+_KARST_LIMITS = _JOVIAN_LIMITS | {BN254_PAIRING: 57_600}
+
+_BEDROCK = ExecutionRules(evm=forks.PARIS, data_cost=data_fees.bedrock_cost)
+_CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "regolith",
+        {"data_cost": data_fees.regolith_cost, "system_deposits": False, "deposits_use_all_gas": False},
+    ),
+    ("canyon", {"evm": forks.SHANGHAI, "deposit_receipt_version": 1, "canyon_denominator": True}),
+    ("ecotone", {"evm": _evm(forks.CANCUN, {}, own_p256=False), "data_cost": data_fees.ecotone_cost}),
+    ("fjord", {"evm": _evm(forks.CANCUN, {}, own_p256=True), "data_cost": data_fees.fjord_cost}),
+    ("granite", {"evm": _evm(forks.CANCUN, _GRANITE_LIMITS, own_p256=True)}),
+    (
+        "isthmus",
+        {
+            "evm": _evm(forks.PRAGUE, _ISTHMUS_LIMITS, own_p256=True),
+            "operator_fee": data_fees.isthmus_operator_fee,
+            "block_hash_history": True,
+        },
+    ),
+    (
+        "jovian",
+        {
+            "evm": _evm(forks.PRAGUE, _JOVIAN_LIMITS, own_p256=True),
+            "operator_fee": data_fees.jovian_operator_fee,
+            "da_footprint": True,
+        },
+    ),
+    ("karst", {"evm": _evm(forks.OSAKA, _KARST_LIMITS, own_p256=False)}),
+)
+_PLACES_CREATE2_DEPLOYER = "canyon"
+
+
+class ExecutionSchedule:
+    """The rules of a chain by L2 time in seconds, from its activation times."""
+
+    def __init__(self, times: Mapping[str, int]) -> None:
+        present = [(times[name], changes) for name, changes in _CHANGES if name in times]
+        self._times = sorted({time for time, _ in present})
+        self._rules = [_BEDROCK]
+        for boundary in self._times:
+            active = {key: value for time, changes in present if time <= boundary for key, value in changes.items()}
+            self._rules.append(replace(_BEDROCK, **active))
+        self._create2_time = times.get(_PLACES_CREATE2_DEPLOYER)
+
+    def at(self, time: int) -> ExecutionRules:
+        return self._rules[bisect_right(self._times, time)]
+
+    def places_create2_deployer(self, time: int) -> bool:
+        """Whether a block of exactly this time puts the deployer in place."""
+        return time == self._create2_time
+
+
+def create2_deployer_code() -> bytes:
+    """The code of the deployer as it is on the public chains."""
+    text = files(__package__).joinpath("create2_deployer.hex").read_text()
+    return bytes.fromhex(text)

@@ -1,0 +1,57 @@
+"""The state that a genesis file's `alloc` describes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.evm.state import State, Store
+
+
+class GenesisError(ValueError):
+    """The genesis cannot be used; the text says what is wrong where."""
+
+
+def load_alloc(store: Store, alloc: Mapping[str, Any]) -> Hash:
+    """Puts all accounts into the store; the state root. Accounts are kept even if they are empty, as geth does."""
+    state = State(store)
+    for text, entry in alloc.items():
+        try:
+            _load_account(state, text, entry)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise GenesisError(f"alloc: account {text[:60]}: {error}") from None
+    return state.commit(keep_empty=True)
+
+
+def number(value: Any) -> int:
+    """A number of a genesis file: hex text, decimal text, a plain number, or nothing."""
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        return int(value, 16 if value.startswith("0x") else 10)
+    if type(value) is int:
+        return value
+    raise ValueError(f"expected a number, got {type(value).__name__}")
+
+
+def data(value: Any) -> bytes:
+    """Bytes of a genesis file: hex text with or without 0x, or nothing."""
+    return bytes.fromhex(value.removeprefix("0x")) if value else b""
+
+
+def _load_account(state: State, text: str, entry: Mapping[str, Any]) -> None:
+    address = data(text).rjust(20, b"\0")
+    if len(address) != 20:
+        raise ValueError("expected 20 bytes as address")
+    account = Account(number(entry.get("nonce")), number(entry.get("balance")), EMPTY_ROOT, EMPTY_CODE_HASH)
+    state.put_account(address, account)
+    code = data(entry.get("code"))
+    if code:
+        state.set_code(address, code)
+    for slot, value in (entry.get("storage") or {}).items():
+        if number(value):
+            state.set_storage(address, number(_prefixed(slot)), number(_prefixed(value)))
+
+
+def _prefixed(text: str) -> str:
+    return text if text.startswith("0x") else "0x" + text
