@@ -57,12 +57,13 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class SpanCursor:
-    """Walks over the blocks of a span batch."""
+    """Walks over the blocks of a span batch; `timestamp` and `next_epoch` are those of the next block."""
 
     def __init__(self, span: SpanBatch) -> None:
         self.span = span
         self.index = 0
-        self._epoch = span.first_epoch
+        self.timestamp = span.first_timestamp
+        self.next_epoch = span.first_epoch
         self._count_offset = 0
         self._taken = 0
 
@@ -71,37 +72,29 @@ class SpanCursor:
         """How many blocks are left."""
         return self.span.block_count - self.index
 
-    @property
-    def timestamp(self) -> int:
-        """The time of the next block."""
-        return (self.span.first_timestamp + self.index * self.span.block_time) & U64_MASK
-
     def pop(self) -> SpanBlock | None:
         """The next block, or None after the last."""
-        span, index = self.span, self.index
-        if index == span.block_count:
+        span = self.span
+        if self.index == span.block_count:
             return None
-        bits = span.origin_bits
-        if index and bits[-1 - (index >> 3)] >> (index & 7) & 1:
-            self._epoch = (self._epoch + 1) & U64_MASK
-        counts, offset = span.transaction_counts, self._count_offset
+        first, self._taken = self._taken, self._taken + self._next_count()
+        block = SpanBlock(self.timestamp, self.next_epoch, span.transactions[first : self._taken])
+        self.timestamp = (self.timestamp + span.block_time) & U64_MASK
+        self.index = index = self.index + 1
+        if index < span.block_count and span.origin_bits[-1 - (index >> 3)] >> (index & 7) & 1:
+            self.next_epoch = (self.next_epoch + 1) & U64_MASK
+        return block
+
+    def _next_count(self) -> int:
+        counts, offset = self.span.transaction_counts, self._count_offset
         count = counts[offset]
-        offset += 1
-        if count > 0x7F:
-            count &= 0x7F
-            shift = 7
-            while (byte := counts[offset]) > 0x7F:
-                count |= (byte & 0x7F) << shift
-                shift += 7
-                offset += 1
-            count |= byte << shift
+        shift = 0
+        while counts[offset] > 0x7F:
             offset += 1
-        self._count_offset = offset
-        first = self._taken
-        self._taken = first + count
-        timestamp = self.timestamp
-        self.index = index + 1
-        return SpanBlock(timestamp, self._epoch, span.transactions[first : first + count])
+            shift += 7
+            count = count & ((1 << shift) - 1) | (counts[offset] & 0x7F) << shift
+        self._count_offset = offset + 1
+        return count
 
 
 class RefusedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):

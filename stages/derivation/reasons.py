@@ -95,7 +95,7 @@ class Why(Enum):
     SPAN_TRANSACTION = Rule("BE6", "batch", "transaction {index} of the span batch: {problem}")
     SPAN_POST_EXEC = Rule("CV9", "batch", "post-exec transaction in a block of time {time}, before they are allowed")
 
-    BEHIND = Rule("BS2", "channel", "L1 block {origin} is not after the origin {parent_origin} of the safe head")
+    BEHIND = Rule("BS2", "channel", "channel {channel} ends in L1 block {origin}, not after the safe head's origin")
 
     TIME_AHEAD = Rule("V2", "batch", "timestamp {timestamp} is ahead of the next, {next}")
     TIME_OLD = Rule("V3", "batch", "timestamp {timestamp} is before the next, {next}")
