@@ -31,8 +31,8 @@ USER = b"\x02user transaction"
 GENESIS_L1, GENESIS_TIME = 100, 1_000
 
 
-def l1_header(number: int, branch: str = "a", fork_at: int = 0) -> L1Header:
-    """Block `number` of an L1 chain with 12 s between blocks; branches differ from `fork_at` on."""
+def l1_header(number: int, branch: str = "a", fork_at: int = 0, step: int = 12) -> L1Header:
+    """Block `number` of an L1 chain with `step` seconds between blocks; branches differ from `fork_at` on."""
 
     def block_hash(of: int) -> bytes:
         return keccak256(f"{branch if of >= fork_at else 'a'} {of}".encode())
@@ -41,7 +41,7 @@ def l1_header(number: int, branch: str = "a", fork_at: int = 0) -> L1Header:
         hash=block_hash(number),
         number=number,
         parent_hash=block_hash(number - 1),
-        timestamp=GENESIS_TIME + 12 * (number - GENESIS_L1),
+        timestamp=GENESIS_TIME + step * (number - GENESIS_L1),
         mix_hash=keccak256(b"mix" + number.to_bytes(8, "big")),
         base_fee=7,
         excess_blob_gas=0,
@@ -55,8 +55,8 @@ class World:
     l1_chain = L1_CHAIN
     user = USER
 
-    def __init__(self, rollup: RollupConfig) -> None:
-        self.rollup = rollup
+    def __init__(self, rollup: RollupConfig, l1_step: int = 12) -> None:
+        self.rollup, self.l1_step = rollup, l1_step
         self.branch, self.fork_at = "a", 0
         genesis = rollup.genesis
         self.genesis = L2BlockRef(genesis.l2.hash, genesis.l2.number, ZERO_HASH, genesis.l2_time, genesis.l1, 0)
@@ -70,7 +70,7 @@ class World:
         self.branch, self.fork_at = branch, fork_at
 
     def l1(self, number: int) -> L1Block:
-        return L1Block(l1_header(number, self.branch, self.fork_at), (), (), ())
+        return L1Block(l1_header(number, self.branch, self.fork_at, self.l1_step), (), (), ())
 
     def l1_ref(self, number: int) -> L1BlockRef:
         return self.l1(number).ref
@@ -160,8 +160,8 @@ def world(rollup: RollupConfig) -> World:
 
 @pytest.fixture(scope="session")
 def lasting_world() -> World:
-    """One world for the many examples of a property."""
-    return World(make_rollup())
+    """One world for the many examples of a property; L1 as fast as L2."""
+    return World(make_rollup(), l1_step=2)
 
 
 @pytest.fixture
@@ -172,4 +172,4 @@ def before_replacement() -> World:
 
 @pytest.fixture
 def make_world() -> Callable[..., World]:
-    return lambda *args, **changes: World(make_rollup(*args, **changes))
+    return lambda *args, l1_step=12, **changes: World(make_rollup(*args, **changes), l1_step)
