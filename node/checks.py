@@ -3,6 +3,7 @@ failure is one line that says what is wrong and what to do."""
 
 import asyncio
 import errno
+import os
 import random
 import socket
 import time
@@ -195,16 +196,17 @@ async def _ask_genesis(session: aiohttp.ClientSession, url: str) -> None:
     name = endpoint_name(url)
     try:
         async with session.get(url.rstrip("/") + GENESIS_PATH) as response:
-            body = await response.content.read(LONGEST_GENESIS)
+            body = b""
+            while len(body) < LONGEST_GENESIS and (part := await response.content.readany()):
+                body += part
             if response.status != 200:
                 raise EndpointError(name, f"HTTP status {response.status} for {GENESIS_PATH}", response.status)
     except TimeoutError:
         raise EndpointError(name, "no answer in time") from None
     except (aiohttp.ClientError, OSError) as error:
-        cause = getattr(error, "os_error", error)
-        raise EndpointError(
-            name, f"cannot connect ({getattr(cause, 'strerror', None) or type(cause).__name__})"
-        ) from None
+        number = getattr(getattr(error, "os_error", error), "errno", None)
+        reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
+        raise EndpointError(name, f"cannot connect ({reason})") from None
     try:
         time_text = msgspec.json.decode(body, type=_GenesisAnswer).data.genesis_time
     except msgspec.MsgspecError:
