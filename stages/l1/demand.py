@@ -8,17 +8,17 @@ from rollup_node.stages.protocol.types import Hash, L1Block
 
 MAX_COUNT = 1024
 FIRST_AGAIN = 0.5
-OTHERS_AGAIN = 3.0
-"""Seconds after which a block counts as lost when the client asks again without having come further."""
 
 
 class Demand:
     """One client's need. `confirmations` hides the newest blocks from it (node-behaviour 10.2), `ahead` blocks are
-    fetched before it asks for them."""
+    fetched before it asks for them. A block counts as lost when the client asks again without having come further,
+    `again` seconds after it was sent (the first one: at most half a second)."""
 
-    def __init__(self, confirmations: int, ahead: int) -> None:
+    def __init__(self, confirmations: int, ahead: int, again: float) -> None:
         self._confirmations = confirmations
         self._ahead = ahead
+        self._again = again
         self._first = 0
         self._count = 0
         self._sent: dict[int, tuple[Hash, float]] = {}
@@ -31,7 +31,7 @@ class Demand:
             self._sent = {
                 number: (block_hash, at)
                 for number, (block_hash, at) in self._sent.items()
-                if now - at < (FIRST_AGAIN if number == first else OTHERS_AGAIN)
+                if now - at < (min(self._again, FIRST_AGAIN) if number == first else self._again)
             }
         else:
             for number in [number for number in self._sent if number < first]:

@@ -4,6 +4,7 @@ Blocks are verified by compute workers; a failed block never holds up another on
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -74,11 +75,8 @@ class L1Stage:
             self.activities.append(Activity("finality", self._step_finality))
         self._pool = bus.dispatch("work.l1")
         self._publisher = bus.publish("status.l1")
-        for channel, confirmations, ahead in (
-            ("l1.blocks", config.verifier_confs, config.window),
-            ("l1.origins", 0, 0),
-        ):
-            self._serve(bus, channel, confirmations, ahead)
+        self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=3.0))
+        self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))
 
     async def start(self) -> None:
         """Says how it will work; connections are opened by the first call."""
@@ -172,11 +170,11 @@ class L1Stage:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    def _serve(self, bus: Bus, channel: str, confirmations: int, ahead: int) -> None:
+    def _serve(self, bus: Bus, channel: str, new_demand: Callable[[], Demand]) -> None:
         def wanted(peer: Peer, want: WantL1Blocks) -> None:
             client = self._clients.get((channel, peer.row))
             if client is None or client.peer != peer:
-                client = _Client(peer, server, Demand(confirmations, ahead))
+                client = _Client(peer, server, new_demand())
                 self._clients[channel, peer.row] = client
             client.demand.ask(want.first, want.count, time.monotonic())
             self._hand_out(client)

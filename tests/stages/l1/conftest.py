@@ -1,0 +1,49 @@
+"""Real L1 blocks in the forms in which endpoints give them."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rollup_node.stages.l1.filter import Filter
+from rollup_node.tools.recorded.chain import Recording
+
+OP_SEPOLIA = Filter(
+    chain_id=11_155_111,
+    inbox=bytes.fromhex("ff00000000000000000000000000000011155420"),
+    deposit_contract=bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc"),
+    system_config=bytes.fromhex("034edd2a225f7f429a63e0f1d2084b9e0a93b538"),
+)
+
+
+@pytest.fixture(scope="session")
+def rules() -> Filter:
+    """OP Sepolia's filter."""
+    return OP_SEPOLIA
+
+
+@pytest.fixture(scope="session")
+def recording(shared_data: Path) -> Recording:
+    """81 L1 Sepolia headers, 58 of them with transactions, 57 with receipts."""
+    return Recording.load(shared_data / "op_sepolia_replay")
+
+
+@pytest.fixture
+def block_json(recording: Recording) -> Callable[[int], Any]:
+    """A block by number as eth_getBlockByNumber gives it; free to be spoiled."""
+    return lambda number: copy.deepcopy(recording.block(number).block(True))
+
+
+@pytest.fixture
+def receipts_json(recording: Recording) -> Callable[[int], Any]:
+    """A block's receipts by its number as eth_getBlockReceipts gives them; free to be spoiled."""
+    return lambda number: copy.deepcopy(recording.block(number).receipts_json())
+
+
+@pytest.fixture(scope="session")
+def answer() -> Callable[[Any], bytes]:
+    """A JSON-RPC answer with a result."""
+    return lambda result: orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
