@@ -17,6 +17,14 @@ class Activity:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+class Finished(Exception):
+    """Raised by a step of a one-shot stage: all its work is done, and the process ends in order with exit `code`."""
+
+    def __init__(self, code: int = 0) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class Stage(Protocol):
     """What a stage's `process.build(config, bus, metrics)` returns."""
 

@@ -140,6 +140,7 @@ class Output:
         self.note, self.limit = note, limit
         self.dropped_total = 0
         self._dropped = 0
+        self._rest = memoryview(b"")
         self._waiting: list[bytes] = []
         self._size = 0
         self._gone = False
@@ -173,21 +174,20 @@ class Output:
 
     def flush(self) -> bool:
         """Writes what can be written now; whether nothing is left."""
-        while self._waiting and not self._gone:
-            data = b"".join(self._waiting)
-            written = self._try(data)
-            if self._gone:
-                break
-            self._waiting = [data[written:]] if written < len(data) else []
-            self._size = len(data) - written
-            if not self._waiting and self._dropped:
-                line, self._dropped = self.note(self._dropped), 0
-                self.write(line)
+        while self._rest or self._waiting:
+            if not self._rest:
+                self._rest, self._waiting = memoryview(b"".join(self._waiting)), []
+            written = self._try(self._rest)
             if written == 0:
                 break
-        return not self._waiting
+            self._rest = self._rest[written:]
+            self._size -= written
+            if self._dropped and self._size == 0:
+                line, self._dropped = self.note(self._dropped), 0
+                self.write(line)
+        return not self._size
 
-    def _try(self, data: bytes) -> int:
+    def _try(self, data: memoryview) -> int:
         if self._careful:
             if not select.select([], [self.fd], [], 0)[1]:
                 return 0
@@ -197,5 +197,5 @@ class Output:
         except BlockingIOError:
             return 0
         except OSError:
-            self._gone, self._waiting, self._size = True, [], 0
+            self._gone, self._rest, self._waiting, self._size = True, memoryview(b""), [], 0
             return 0

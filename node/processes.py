@@ -11,7 +11,9 @@ class Row:
 
     `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork
     the supervisor imports that module and `preload`, and calls `prepare`, so that every later start is a bare fork.
-    A `numbered` row shows its copy's number in its name. `stop` is the time in seconds it has to end when asked."""
+    A `numbered` row shows its copy's number in its name. `stop` is the time in seconds it has to end when asked.
+    `one_shot` rows end the node with their own exit code instead of being restarted; `keep` are further descriptors
+    of the supervisor that the process may use, such as the output of a command."""
 
     role: str
     build: str
@@ -21,6 +23,8 @@ class Row:
     preload: tuple[str, ...] = ()
     prepare: Callable[[], object] | None = None
     stop: float = 3.0
+    one_shot: bool = False
+    keep: tuple[int, ...] = ()
 
     def name(self, copy: int) -> str:
         """What logs, titles and metrics call a copy."""

@@ -13,7 +13,7 @@ from typing import TextIO, cast
 from setproctitle import setproctitle
 
 from rollup_node.ipc import log
-from rollup_node.ipc.activity import Stage
+from rollup_node.ipc.activity import Activity, Finished, Stage
 from rollup_node.ipc.arena import Arena
 from rollup_node.ipc.board import Board
 from rollup_node.ipc.bus import Bus
@@ -121,6 +121,7 @@ class Process:
         self._meter = Meter(identity.name)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
+        self._code: int = Exit.OK
 
     async def run(self, build: str, config: object) -> int:
         """From the first beat to the orderly end."""
@@ -145,7 +146,7 @@ class Process:
             await self._close(stage, bus)
             helpers[0].cancel()
         self._log.debug("stopped")
-        return Exit.OK
+        return self._code
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared
@@ -167,13 +168,20 @@ class Process:
 
     async def _drive(self, group: asyncio.TaskGroup, driver: Driver) -> None:
         """Runs the activities until the process is asked to stop, then gives their steps a moment to finish."""
-        running = [group.create_task(driver.run(activity), name=activity.name) for activity in driver.activities]
+        running = [group.create_task(self._run(driver, activity)) for activity in driver.activities]
         await self._stop.wait()
         driver.stop()
         if running:
             _, late = await asyncio.wait(running, timeout=FINISH_SECONDS)
             for task in late:
                 task.cancel()
+
+    async def _run(self, driver: Driver, activity: Activity) -> None:
+        try:
+            await driver.run(activity)
+        except Finished as finished:
+            self._code = finished.code
+            self._stop.set()
 
     async def _close(self, stage: Stage, bus: Bus) -> None:
         try:

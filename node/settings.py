@@ -15,7 +15,7 @@ Check = Callable[[], Awaitable[None]]
 @dataclass(frozen=True)
 class NodeSettings:
     """How a node is run. `check` runs once, in a process of its own, before the rows: it ends the start by raising
-    SetupError. `runtime_dir` None means a new private directory."""
+    SetupError. `runtime_dir` None means a new private directory. Log lines go to the descriptor `log_output`."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
@@ -23,3 +23,4 @@ class NodeSettings:
     check: Check | None = None
     channels: tuple[Channel, ...] = CHANNELS
     limits: Limits = field(default_factory=Limits)
+    log_output: int = 1

@@ -34,8 +34,9 @@ from rollup_node.node.settings import NodeSettings
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.25
 BUSY_SECONDS = 0.01
+STALLED_SECONDS = 0.05
 JUDGE_SECONDS = 0.5
-ASLEEP_SECONDS = 2.0
+ASLEEP_SECONDS = 1.0
 LATE_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
@@ -89,7 +90,7 @@ class Supervisor:
         )
         self._keep = frozenset({self._board.fd, *(arena.fd for arena in self._shared.arenas.values())})
         self._form = formatter(settings.log)
-        self._output = Output(1, lambda lines: self._form(dropped_lines(NAME, lines)))
+        self._output = Output(settings.log_output, lambda lines: self._form(dropped_lines(NAME, lines)))
         self._log = get_logger(NAME)
         self._nursery = Nursery(self._output)
         self._accounts = Accounts(settings.version, directory.metrics, self._board)
@@ -129,14 +130,17 @@ class Supervisor:
     def _take_signals(self) -> None:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
         self._nursery.watch(read, lambda: self._signals.extend(os.read(read, 64)))
 
     def _patience(self) -> float:
-        busy = self._waiting or self._stop_groups is not None or any(m.restart_at is not None for m in self._members)
-        return BUSY_SECONDS if not self._output.flush() or busy else IDLE_SECONDS
+        if self._waiting or self._stop_groups is not None or any(m.restart_at is not None for m in self._members):
+            self._output.flush()
+            return BUSY_SECONDS
+        return IDLE_SECONDS if self._output.flush() else STALLED_SECONDS
 
     def _ended(self) -> bool:
         return self._stop_groups is not None and not self._check.running and not self._living()
@@ -201,7 +205,8 @@ class Supervisor:
         identity = Identity(member.row.role, member.name, member.index, member.incarnation)
         body = partial(run_process, identity, member.row.build, member.row.config, self._shared)
         try:
-            member.child = self._nursery.start(member.name, body, self._keep, partial(self._on_exit, member))
+            keep = self._keep | set(member.row.keep)
+            member.child = self._nursery.start(member.name, body, keep, partial(self._on_exit, member))
         except OSError as error:
             self._log.error("cannot fork", name=member.name, error=error)
             self._after_death(member, f"it could not be forked: {error.strerror}", NO_FORK_PAUSE)
@@ -222,6 +227,10 @@ class Supervisor:
         elif code in FATAL:
             self._log.error("process ends the node", name=member.name, why=why)
             self._fail(code, f"process {member.name} met an error that nothing can repair: see its last log lines")
+        elif member.row.one_shot:
+            self._log.info("process ended", name=member.name, why=why)
+            reason = f"process {member.name} ended with {why}: see its last log lines" if code else ""
+            self._fail(code if code >= 0 else Exit.SETUP, reason)
         else:
             lived = time.monotonic() - member.started
             self._log.error("process died", name=member.name, why=why, incarnation=member.incarnation)
@@ -271,6 +280,7 @@ class Supervisor:
             self._begin_stop()
 
     def _fail(self, code: int, reason: str) -> None:
+        """Ends the node with an exit code, and with a reason for stderr unless all is well."""
         if self._stop_groups is None:
             self._code, self._reason = code, reason
             self._begin_stop()

@@ -397,6 +397,19 @@ def test_the_rows_wait_for_the_check_and_a_signal_ends_it(start: Callable[..., N
     node.stop()
 
 
+@pytest.mark.parametrize("code", [0, 5])
+def test_a_one_shot_process_ends_the_node_with_its_code(start: Callable[..., Node], code: int) -> None:
+    node = start({"job": code})
+    node.order("job", "finish")
+    ended, text = node.end()
+    assert ended == code
+    assert node.raw == [b"the result\n"], "stdout has nothing but the result"
+    *log, last = text.splitlines()
+    lines = [json.loads(line) for line in (log if code else text.splitlines())]
+    assert next(line["name"] for line in lines if line["msg"] == "process ended") == "job"
+    assert code == 0 or last == "rollup-node: process job ended with exit code 5: see its last log lines"
+
+
 def test_what_cannot_be_loaded_ends_the_start(start: Callable[..., Node]) -> None:
     node = start({"build": "absent_module:build"})
     assert node.end() == (
@@ -456,10 +469,10 @@ def test_metrics_files_are_written_and_go_with_a_death(start: Callable[..., Node
 def test_a_supervisor_that_slept_kills_nobody(start: Callable[..., Node]) -> None:
     node = start().ready()
     os.killpg(node.program.pid, signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(1.8)
     os.killpg(node.program.pid, signal.SIGCONT)
     learnt = node.learnt()
     node.wait(lambda: node.learnt() != learnt, "the toys to talk")
-    time.sleep(1)
+    time.sleep(0.6)
     assert not node.said("process hangs")
     node.stop()

@@ -3,6 +3,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,17 @@ def main(folder: str, given: dict[str, Any]) -> int:
         return Row(role, given.get("build", build), config, copies, numbered=copies > 1, stop=given.get("stop", 3.0))
 
     rows = [row("left"), row("right"), row("hand", copies=2)]
+    if "job" in given:
+        output = os.dup(1)
+        config = ToyConfig("job", folder, output=output, code=given["job"])
+        rows.append(Row("job", "toy_stages:build", config, one_shot=True, keep=(output,)))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, given.get("format", "json")),
         runtime_dir=Path(given["runtime_dir"]) if "runtime_dir" in given else None,
         check=check if "check" in given else None,
         channels=CHANNELS,
+        log_output=2 if "job" in given else 1,
         limits=Limits(**{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7} | given.get("limits", {})),
     )
     return run_node(rows, settings)
