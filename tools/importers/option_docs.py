@@ -1,0 +1,83 @@
+"""Writes docs/options.md from the option table.
+
+python -m rollup_node.tools.importers.option_docs [--out FILE]
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollup_node.node.options.model import Option
+from rollup_node.node.options.table import SECTIONS
+
+OPTIONS_FILE = Path(__file__).parents[2] / "docs" / "options.md"
+
+_HEAD = """# Options
+
+Generated from the option table by `python -m rollup_node.tools.importers.option_docs`; do not edit.
+
+An option is set by its flag, by its variable, or in the TOML file of `--config`; the first of these that sets it wins.
+Flags are `--name=value`, `--name value` or with a single dash; booleans may be bare. Durations are `12s`, `6m24s`,
+`1h0m0s` or `500ms`. The items of a list are separated by commas, and its flag may be repeated. An empty variable counts
+as not set.
+
+In the file an option is its name in quotes (`"l1.beacon" = "http://127.0.0.1:5052"`) or a place in nested tables; where
+one option's name starts another's, the table's own value is called `value`:
+
+```toml
+network = "op-sepolia"
+
+[l1]
+value = "http://127.0.0.1:8545"
+trustrpc = true
+beacon = { value = "http://127.0.0.1:5052", ignore = false }
+```
+
+An option marked "later" names a part that this version does not have: set to something that needs it, the node says so
+and does not start. Hidden options are not shown by `--help`.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command: writes the file."""
+    parser = argparse.ArgumentParser(description="Writes docs/options.md from the option table.")
+    parser.add_argument("--out", type=Path, default=OPTIONS_FILE)
+    options = parser.parse_args(arguments)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(options_text())
+    return 0
+
+
+def options_text() -> str:
+    """The whole document."""
+    return "\n".join([_HEAD, *_sections()])
+
+
+def _sections() -> Iterator[str]:
+    for section in SECTIONS:
+        yield f"## {section.title}\n\n| Option | Type | Default | Variable | Meaning |\n|---|---|---|---|---|"
+        yield from (_row(option) for option in section.options)
+        yield ""
+
+
+def _row(option: Option) -> str:
+    default = f"`{option.default}`" if option.default else "-"
+    cells = (f"`{option.name}`", option.kind.label, default, f"`{option.variable}`", " ".join(_meaning(option)))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _meaning(option: Option) -> Iterator[str]:
+    yield option.help
+    if option.kind.allowed:
+        yield f"One of {', '.join(f'`{word}`' for word in option.kind.allowed)}."
+    for name, variable in option.old_names:
+        yield f"Also `--{name}`, `{variable}`."
+    if option.missing is not None:
+        yield f"Later: {option.missing}."
+    if option.hidden:
+        yield "Hidden."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
