@@ -159,14 +159,14 @@ class Why(Enum):
     DEPOSIT_LOG = Rule("1.3", "deposit", "log {log}: {problem}")
 
     def __call__(self, **values: Value) -> "Reason":
-        return Reason(self.name, values)
+        return Reason(self.name, {key: _portable(value) for key, value in values.items()})
 
 
 class Reason(msgspec.Struct, frozen=True, array_like=True):
-    """A reason with its values; `name` is that of a member of Why."""
+    """A reason with its values, bytes among them as hex text; `name` is that of a member of Why."""
 
     name: str
-    values: dict[str, Value]
+    values: dict[str, int | str]
 
     @property
     def why(self) -> Why:
@@ -178,7 +178,7 @@ class Reason(msgspec.Struct, frozen=True, array_like=True):
         return rule
 
     def __str__(self) -> str:
-        return self.rule.text.format_map({key: _shown(value) for key, value in self.values.items()})
+        return self.rule.text.format_map(self.values)
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):
@@ -197,5 +197,5 @@ class Dropped(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.reason.rule.subject} {self.effect.value}: {self.reason} (rule {self.reason.rule.id})"
 
 
-def _shown(value: Value) -> str:
-    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
+def _portable(value: Value) -> int | str:
+    return f"0x{value.hex()}" if isinstance(value, bytes) else value
