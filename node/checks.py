@@ -4,11 +4,11 @@ failure is one line that says what is wrong and what to do."""
 import asyncio
 import errno
 import os
-import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from itertools import count
+from typing import Any, NamedTuple
 
 import aiohttp
 import jwt
@@ -24,11 +24,12 @@ from rollup_node.stages.protocol.types import BlockId
 METHOD_NOT_FOUND = -32601
 PRUNED_HISTORY = 4444
 NOT_FOUND = ("block not found", "unknown block", "header not found")
+TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
 RETRIED_STATUSES = frozenset({408, 425, 429})
 GENESIS_PATH = "/eth/v1/beacon/genesis"
 LONGEST_GENESIS = 1 << 16
 
-T = TypeVar("T")
+FIRST_PAUSE = 0.05
 log = get_logger("start")
 
 
@@ -46,30 +47,22 @@ class Endpoints(NamedTuple):
 
 
 class Patience(NamedTuple):
-    """How long an endpoint that does not answer is waited for (node-behaviour 10.1): tries, seconds per try, and
-    pauses of 2^n seconds up to `longest_pause` with up to `jitter` more."""
+    """How long an endpoint that does not answer is waited for, and how long one try may take, in seconds. The whole is
+    that of node-behaviour 10.1, the pauses are shorter: a node is to be ready soon after its endpoints are."""
 
-    attempts: int = 10
+    whole: float = 80.0
     timeout: float = 10.0
-    longest_pause: float = 10.0
-    jitter: float = 0.25
-
-    def pause(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row."""
-        return min(2.0 ** (failures - 1), self.longest_pause) + random.uniform(0, self.jitter)
+    longest_pause: float = 1.0
 
 
-RPC_PATIENCE = Patience()
-BEACON_PATIENCE = Patience(attempts=5)
+PATIENCE = Patience()
 
 
-async def check_endpoints(
-    endpoints: Endpoints, rpc_patience: Patience = RPC_PATIENCE, beacon_patience: Patience = BEACON_PATIENCE
-) -> None:
+async def check_endpoints(endpoints: Endpoints, patience: Patience = PATIENCE) -> None:
     """Checks L1, the execution engine and the beacon node at the same time; SetupError for the first that is wrong."""
-    checks = [check_l1(endpoints, rpc_patience), check_engine(endpoints, rpc_patience)]
+    checks = [check_l1(endpoints, patience), check_engine(endpoints, patience)]
     if endpoints.beacon is not None:
-        checks.append(check_beacon(endpoints, beacon_patience))
+        checks.append(check_beacon(endpoints, patience))
     tasks = [asyncio.ensure_future(check) for check in checks]
     try:
         await asyncio.gather(*tasks)
@@ -121,8 +114,8 @@ async def check_engine(endpoints: Endpoints, patience: Patience) -> None:
     async def once() -> None:
         try:
             await _check_chain(client, "L2", chain_id, genesis)
-        except EndpointError as error:
-            if error.status in (401, 403):
+        except (EndpointError, RpcFailure) as error:
+            if _is_about_the_token(error):
                 raise SetupError(
                     f"the execution engine refuses our JWT ({error}): give the secret file of the engine with"
                     f" --l2.jwt-secret (now {endpoints.jwt_path}), and keep both clocks right"
@@ -133,6 +126,12 @@ async def check_engine(endpoints: Endpoints, patience: Patience) -> None:
         await _patiently(once, "the execution engine", "check --l2", patience)
     finally:
         await client.close()
+
+
+def _is_about_the_token(error: EndpointError | RpcFailure) -> bool:
+    if isinstance(error, EndpointError):
+        return error.status in (401, 403)
+    return any(word in error.message.lower() for word in TOKEN_WORDS)
 
 
 async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId) -> None:
@@ -218,18 +217,18 @@ async def _ask_genesis(session: aiohttp.ClientSession, url: str) -> None:
 # --- patience --------------------------------------------------------------------------------------------------------
 
 
-async def _patiently(check: Callable[[], Awaitable[T]], what: str, advice: str, patience: Patience) -> T:
+async def _patiently(check: Callable[[], Awaitable[None]], what: str, advice: str, patience: Patience) -> None:
     """Repeats a check while its endpoint is away; SetupError when it stays away, or answers that it never will."""
-    for failures in range(1, patience.attempts + 1):
+    deadline = time.monotonic() + patience.whole
+    for failures in count(1):
         try:
             return await check()
         except (EndpointError, RpcFailure) as error:
-            if failures == patience.attempts or _is_final(error):
+            if time.monotonic() >= deadline or _is_final(error):
                 raise SetupError(f"{what} cannot be used, {error}: {advice}") from None
-            pause = patience.pause(failures)
-            log.warn(f"{what} does not answer, trying again", error=str(error), seconds=round(pause, 1))
-        await asyncio.sleep(pause)
-    raise ValueError("at least one attempt is needed")
+            if failures.bit_count() == 1:
+                log.warn(f"{what} does not answer, trying again", error=str(error), failures=failures)
+        await asyncio.sleep(min(FIRST_PAUSE * 2.0 ** min(failures, 10), patience.longest_pause))
 
 
 def _is_final(error: EndpointError | RpcFailure) -> bool:

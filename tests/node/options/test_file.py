@@ -1,5 +1,6 @@
 """The options file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.values import Values
 
+Write = Callable[[str | bytes], Values]
+
 
 @pytest.fixture
-def write(tmp_path: Path):  # type: ignore[no-untyped-def]
+def write(tmp_path: Path) -> Write:
     def parse(text: str | bytes) -> Values:
         file = tmp_path / "node.toml"
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -27,7 +30,7 @@ def write(tmp_path: Path):  # type: ignore[no-untyped-def]
         'l1.value = "http://a"\nl1.beacon = "http://b"\nl1.trustrpc = true\nl1.cache-size = 7\n',
     ],
 )
-def test_flat_or_nested(write, text: str) -> None:  # type: ignore[no-untyped-def]
+def test_flat_or_nested(write: Write, text: str) -> None:
     values = write(text)
     assert values["l1"] == ("http://a",)
     assert values["l1.beacon"] == "http://b"
@@ -35,7 +38,7 @@ def test_flat_or_nested(write, text: str) -> None:  # type: ignore[no-untyped-de
     assert values["l1.cache-size"] == 7
 
 
-def test_numbers_durations_and_lists(write) -> None:  # type: ignore[no-untyped-def]
+def test_numbers_durations_and_lists(write: Write) -> None:
     values = write(
         'l1.rpc-rate-limit = 2.5\nl1.http-poll-interval = "500ms"\n"p2p.static" = ["a", "b"]\n'
         '"signer.header" = ["x=1,2"]\n"p2p.bootnodes" = "c,d"\n'
@@ -63,7 +66,7 @@ def test_numbers_durations_and_lists(write) -> None:  # type: ignore[no-untyped-
         ("p2p.static = ['--']", 'invalid value "--" for p2p.static in file'),
     ],
 )
-def test_what_is_wrong_is_named_with_the_file(write, text: str | bytes, expected: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_wrong_is_named_with_the_file(write: Write, text: str | bytes, expected: str) -> None:
     with pytest.raises(OptionError) as caught:
         write(text)
     assert expected in str(caught.value)

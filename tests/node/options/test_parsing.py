@@ -1,5 +1,7 @@
 """From command line, environment and file to values."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,7 +71,7 @@ def test_the_last_of_a_repeated_flag_wins_and_lists_grow() -> None:
     assert values["l1.beacon-fallbacks"] == ("http://a", "http://b", "http://c")
 
 
-def test_flag_before_variable_before_file_before_default(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_flag_before_variable_before_file_before_default(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('"rpc.port" = 3\n"metrics.port" = 3\n"pprof.port" = 3\n')
     environ = {"NODE_CONFIG": str(file), "NODE_RPC_PORT": "2", "NODE_METRICS_PORT": "2"}
@@ -80,7 +82,7 @@ def test_flag_before_variable_before_file_before_default(tmp_path) -> None:  # t
     assert values.source("pprof.port") == f"pprof.port in file {file}"
 
 
-def test_lists_do_not_mix_sources(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_lists_do_not_mix_sources(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text('"p2p.static" = ["a", "b"]\n')
     assert parse(f"--config={file}")["p2p.static"] == ("a", "b")
