@@ -36,7 +36,7 @@ class OriginsClient:
 
     async def ref(self, number: int) -> L1BlockRef | None:
         """The canonical L1 block of a number, None if there is none yet; TemporaryError if l1 cannot say."""
-        deadline = time.monotonic() + PATIENCE
+        began, asked_at = time.monotonic(), float("-inf")
         self._missing = None
         while (found := self._refs.get(number)) is None:
             missing, self._missing = self._missing, None
@@ -44,10 +44,12 @@ class OriginsClient:
                 if missing.problem is None:
                     return None
                 raise TemporaryError(f"L1 block {number} cannot be had: {missing.problem}")
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now - began > PATIENCE:
                 raise TemporaryError(f"L1 block {number} cannot be had: the l1 process does not answer")
-            first = max(0, number - BEHIND)
-            self._client.send(WantL1Blocks(first, number - first + 1))
+            if now - asked_at >= AGAIN:
+                asked_at, first = now, max(0, number - BEHIND)
+                self._client.send(WantL1Blocks(first, number - first + 1))
             await self._wait()
         return found
 
