@@ -148,4 +148,4 @@ def test_real_l1_blocks(shared_data: Path, name: str) -> None:
     assert ordered_root(raws).hex() == block["transactionsRoot"][2:]
     for raw, each in zip(raws, block["transactions"], strict=True):
         sender = transactions.recover_sender(transactions.decode_transaction(raw), 5)
-        assert sender is None or sender.hex() == each["from"][2:]
+        assert sender is not None and sender.hex() == each["from"][2:]

@@ -1,0 +1,348 @@
+"""Attributes: origins, order of transactions, fields by fork, and the config that stands in the block after."""
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.protocol import attributes as builder
+from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
+from rollup_node.stages.protocol.attributes import (
+    DepositsRefusedError,
+    L1InfoRefusedError,
+    OriginMismatchError,
+    Prepared,
+    config_after,
+    prepare_attributes,
+)
+from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, is_deposit
+from rollup_node.stages.protocol.errors import CriticalError, ResetError
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.upgrades import load_bundle
+from rollup_node.stages.protocol.headers import decode_header, l1_header
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS
+from rollup_node.stages.protocol.l1_info import l1_info_of_block
+from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.system_config import (
+    CONFIG_UPDATE_TOPIC,
+    config_of_block,
+    packed_scalar,
+)
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+
+PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
+CONFIG = SystemConfig(b"\x01" * 20, ZERO_HASH, packed_scalar(11, 12), 30_000_000)
+OLD_ORIGIN, NEW_ORIGIN = b"\x0a" * 32, b"\x0b" * 32
+PARENT = L2BlockRef(b"\x20" * 32, 49, b"\x21" * 32, 1_800_000_098, BlockId(100, OLD_ORIGIN), 3)
+TIME = PARENT.timestamp + 2
+
+
+def chain(*forks: str, at: int = 0, keep: bool = False, **times: int) -> RollupConfig:
+    return RollupConfig(
+        genesis=Genesis(BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 1_800_000_000, CONFIG),
+        block_time=2,
+        max_sequencer_drift=600,
+        seq_window_size=10,
+        channel_timeout=300,
+        l1_chain_id=1,
+        l2_chain_id=10,
+        fork_times={fork: 0 for fork in forks} | times,
+        batch_inbox=b"\x03" * 20,
+        deposit_contract=PORTAL,
+        l1_system_config=L1_CONFIG,
+        chain_op_config=ChainOpConfig(6, 50, 250),
+        keep_karst_upgrade_gas=keep,
+    )
+
+
+def until(fork: str, time: int = 0, **changes: Any) -> RollupConfig:
+    names = FORK_NAMES[1 : FORK_NAMES.index(fork)]
+    return msgspec.structs.replace(chain(*names, **{fork: time}), **changes)
+
+
+def epoch(number: int = 101, block_hash: bytes = NEW_ORIGIN, **changes: Any) -> L1Header:
+    found = L1Header(block_hash, number, OLD_ORIGIN, TIME - 40, b"\x31" * 32, 7, 40_000_000, b"\x32" * 32)
+    return msgspec.structs.replace(found, **changes)
+
+
+SAME = epoch(100, OLD_ORIGIN, parent_hash=b"\x0c" * 32)
+
+
+def prepared(
+    config: RollupConfig,
+    origin: L1Header = SAME,
+    system: SystemConfig = CONFIG,
+    deposits: tuple[Log, ...] = (),
+    updates: tuple[Log, ...] = (),
+    parent: L2BlockRef = PARENT,
+) -> Prepared:
+    return prepare_attributes(config, L1_CHAINS[1], parent, system, origin, deposits, updates)
+
+
+def portal_log(gas: int, index: int) -> Log:
+    opaque = bytes(64) + gas.to_bytes(8, "big") + b"\0" + bytes(23)
+    data = (32).to_bytes(32, "big") + len(opaque).to_bytes(32, "big") + opaque
+    return Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data, index)
+
+
+def update(kind: int, value: int) -> Log:
+    topics = (CONFIG_UPDATE_TOPIC, ZERO_HASH, kind.to_bytes(32, "big"))
+    return Log(L1_CONFIG, topics, b"".join(number.to_bytes(32, "big") for number in (32, 32, value)), 0)
+
+
+def test_inside_an_epoch_logs_do_not_count() -> None:
+    config = until("jovian")
+    logs = {"deposits": (portal_log(5, 1),), "updates": (update(2, 9),)}
+    found, system = prepared(config, **logs)
+    assert len(found.transactions) == 1
+    assert (found.gas_limit, system) == (30_000_000, CONFIG)
+    info = l1_info_of_block(found.transactions, L1InfoFormat.JOVIAN)
+    assert (info.sequence_number, info.origin) == (4, PARENT.l1_origin)
+
+
+def test_the_first_block_of_an_epoch() -> None:
+    config = until("jovian")
+    logs = (portal_log(5, 1), portal_log(6, 4))
+    found, system = prepared(config, epoch(), deposits=logs, updates=(update(2, 9), update(2, 2**70), update(6, 8)))
+    info = l1_info_of_block(found.transactions, L1InfoFormat.JOVIAN)
+    assert (info.sequence_number, info.number, info.block_hash) == (0, 101, NEW_ORIGIN)
+    assert (info.base_fee_scalar, info.blob_base_fee_scalar, info.da_footprint_gas_scalar) == (11, 12, 400)
+    assert [decode_deposit(each).gas for each in found.transactions] == [1_000_000, 5, 6]
+    assert (system.gas_limit, system.min_base_fee) == (found.gas_limit, found.min_base_fee) == (9, 8)
+
+
+def test_fields_of_the_newest_fork() -> None:
+    found = prepared(until("jovian")).attributes
+    assert (found.timestamp, found.prev_randao, found.fee_recipient) == (TIME, b"\x31" * 32, SEQUENCER_FEE_VAULT)
+    assert (found.withdrawals, found.parent_beacon_root, found.no_tx_pool) == (True, b"\x32" * 32, True)
+    assert (found.eip1559_params, found.min_base_fee) == (bytes(8), 0)
+
+
+@pytest.mark.parametrize(
+    ("fork", "withdrawals", "beacon_root", "params", "min_base_fee"),
+    [
+        ("regolith", False, None, None, None),
+        ("canyon", True, None, None, None),
+        ("ecotone", True, b"\x32" * 32, None, None),
+        ("granite", True, b"\x32" * 32, None, None),
+        ("holocene", True, b"\x32" * 32, bytes(8), None),
+        ("isthmus", True, b"\x32" * 32, bytes(8), None),
+        ("jovian", True, b"\x32" * 32, bytes(8), 0),
+    ],
+)
+def test_fields_appear_with_their_forks(
+    fork: str, withdrawals: bool, beacon_root: bytes | None, params: bytes | None, min_base_fee: int | None
+) -> None:
+    found = prepared(until(fork)).attributes
+    assert (found.withdrawals, found.parent_beacon_root) == (withdrawals, beacon_root)
+    assert (found.eip1559_params, found.min_base_fee) == (params, min_base_fee)
+
+
+def test_an_l1_without_beacon_root_gives_the_zero_hash() -> None:
+    origin = msgspec.structs.replace(SAME, parent_beacon_root=None, excess_blob_gas=None)
+    found = prepared(until("ecotone"), origin).attributes
+    assert found.parent_beacon_root == ZERO_HASH
+    assert l1_info_of_block(found.transactions, L1InfoFormat.ECOTONE).blob_base_fee == 1
+
+
+def test_before_regolith_the_info_transaction_is_a_system_one() -> None:
+    found = prepared(chain(regolith=TIME + 2)).attributes
+    first = decode_deposit(found.transactions[0])
+    assert (first.gas, first.is_system) == (150_000_000, True)
+
+
+@pytest.mark.parametrize(
+    ("origin", "text"),
+    [
+        (epoch(parent_hash=b"\x0f" * 32), "cannot create new block with L1 origin 101:"),
+        (epoch(100), "in conflict with L1 origin 100:"),
+        (epoch(timestamp=TIME + 1), f"for time {TIME} before L1 origin"),
+        (msgspec.structs.replace(SAME, timestamp=TIME + 1), f"for time {TIME} before L1 origin"),
+    ],
+)
+def test_origins_that_do_not_follow_reset(origin: L1Header, text: str) -> None:
+    with pytest.raises(OriginMismatchError) as raised:
+        prepared(until("jovian"), origin)
+    assert text in str(raised.value)
+    assert isinstance(raised.value, ResetError)
+
+
+def test_an_origin_of_the_same_time_is_allowed_and_numbers_may_jump() -> None:
+    assert prepared(until("jovian"), epoch(105, timestamp=TIME)).attributes.timestamp == TIME
+
+
+def test_bad_deposits_are_critical_and_named() -> None:
+    bad = tuple(Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9))
+    with pytest.raises(DepositsRefusedError) as raised:
+        prepared(until("jovian"), epoch(), deposits=(portal_log(5, 1), *bad))
+    assert [each.log_index for each in raised.value.failures] == [3, 9]
+    assert isinstance(raised.value, CriticalError)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_unreadable_scalar_is_critical_from_ecotone_on() -> None:
+    strange = msgspec.structs.replace(CONFIG, scalar=b"\x02" + bytes(31))
+    with pytest.raises(L1InfoRefusedError, match="failed to create l1InfoTx"):
+        prepared(until("ecotone"), system=strange)
+    assert prepared(until("delta"), system=strange).config == strange
+    assert prepared(until("ecotone", TIME), system=strange).config == strange, "its activation block is of the old form"
+
+
+def test_pectra_correction_reaches_the_info_transaction() -> None:
+    config = until("jovian")
+    corrected = msgspec.structs.replace(config, pectra_blob_schedule_time=TIME + 100)
+    fees = [
+        l1_info_of_block(prepared(each).attributes.transactions, L1InfoFormat.JOVIAN).blob_base_fee
+        for each in (config, corrected)
+    ]
+    assert fees == [30, 159773]
+
+
+@pytest.mark.parametrize("fork", ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"])
+def test_upgrade_transactions_come_after_the_deposits(fork: str) -> None:
+    bundle = load_bundle(fork)
+    found = prepared(until(fork, TIME), epoch(), deposits=(portal_log(5, 1),)).attributes
+    assert found.transactions[2:] == bundle.transactions
+    assert all(map(is_deposit, found.transactions))
+    extra = bundle.gas if fork in ("karst", "lagoon") else 0
+    assert found.gas_limit == 30_000_000 + extra
+    assert prepared(until(fork, TIME - 2)).attributes.gas_limit == 30_000_000
+
+
+def test_linked_chains_send_two_more_in_lagoon() -> None:
+    bundle = load_bundle("lagoon")
+    found = prepared(until("lagoon", TIME, dependency_set_size=2)).attributes
+    assert found.transactions[1:] == (*bundle.linked_before, *bundle.transactions, *bundle.linked_after)
+    assert found.gas_limit == 30_000_000 + 60_653_172
+
+
+def test_batch_transactions_come_last_and_are_left_out_again() -> None:
+    template = prepared(until("ecotone", TIME)).attributes
+    full = builder.with_transactions(template, [b"\x02a", b"", b"\xf8"])
+    assert full.transactions == (*template.transactions, b"\x02a", b"", b"\xf8")
+    assert not builder.is_deposits_only(full)
+    assert builder.deposits_only(full) == template
+    assert builder.is_deposits_only(template)
+    assert builder.is_deposits_only(msgspec.structs.replace(template, transactions=()))
+
+
+# --- the config that stands in the block ---------------------------------------------------------------------------
+
+ODD = SystemConfig(
+    batcher=b"\x02" * 20,
+    overhead=ZERO_HASH,
+    scalar=packed_scalar(3, 4),
+    gas_limit=5_000_000,
+    eip1559_params=bytes.fromhex("0000000500000007"),
+    operator_fee_params=(1 << 200 | 6 << 64 | 7).to_bytes(32, "big"),
+    min_base_fee=8,
+    da_footprint_gas_scalar=9,
+)
+
+
+def after(config: RollupConfig, system: SystemConfig = ODD) -> SystemConfig:
+    return config_after(config, prepared(config, system=system).attributes, PARENT.number + 1)
+
+
+def test_a_settled_chain_keeps_everything_but_unused_bytes() -> None:
+    kept = msgspec.structs.replace(ODD, operator_fee_params=(6 << 64 | 7).to_bytes(32, "big"))
+    assert after(until("jovian")) == kept
+    assert after(until("jovian"), kept) == kept
+
+
+def test_zeros_come_back_as_the_constants() -> None:
+    found = after(until("jovian"), CONFIG)
+    assert found.eip1559_params == bytes.fromhex("000000fa00000006")
+    assert found.da_footprint_gas_scalar == 400
+    assert after(until("granite"), CONFIG) == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("config", "lost"),
+    [
+        (until("granite"), {"eip1559_params": bytes(8), "operator_fee_params": ZERO_HASH}),
+        (until("holocene", TIME), {"operator_fee_params": ZERO_HASH}),
+        (until("isthmus", TIME), {"operator_fee_params": ZERO_HASH}),
+        (until("isthmus"), {}),
+    ],
+)
+def test_what_a_block_cannot_carry_is_forgotten(config: RollupConfig, lost: dict[str, Any]) -> None:
+    expected = msgspec.structs.replace(
+        ODD,
+        **{"operator_fee_params": (6 << 64 | 7).to_bytes(32, "big"), "min_base_fee": 0, "da_footprint_gas_scalar": 0}
+        | lost,
+    )
+    assert after(config) == expected
+
+
+def test_jovian_activation_keeps_the_minimum_but_not_the_footprint() -> None:
+    found = after(until("jovian", TIME))
+    assert (found.min_base_fee, found.da_footprint_gas_scalar) == (8, 0)
+
+
+def test_upgrade_gas_is_gone_after_the_activation_block() -> None:
+    assert after(until("karst", TIME)).gas_limit == 5_000_000
+    assert after(until("karst", TIME, keep_karst_upgrade_gas=True)).gas_limit == 5_000_000 + 55_370_657
+    assert after(until("lagoon", TIME, keep_karst_upgrade_gas=True)).gas_limit == 5_000_000
+
+
+def test_v0_scalars_become_v1_and_words_stay_before_ecotone() -> None:
+    v0 = msgspec.structs.replace(CONFIG, scalar=(684000).to_bytes(32, "big"), overhead=b"\x05" * 32)
+    settled = after(until("ecotone"), v0)
+    assert (settled.scalar, settled.overhead) == (packed_scalar(684000, 0), ZERO_HASH)
+    old = after(until("delta"), v0)
+    assert (old.scalar, old.overhead) == (v0.scalar, v0.overhead)
+    padded = msgspec.structs.replace(CONFIG, scalar=b"\x00\x01" + bytes(30))
+    assert after(until("ecotone"), padded).scalar == packed_scalar(0xFFFFFFFF, 0)
+
+
+def test_holocene_needs_the_constants_of_the_chain() -> None:
+    config = until("holocene", chain_op_config=None)
+    with pytest.raises(CriticalError, match="chain_op_config"):
+        config_after(config, prepared(config).attributes, 50)
+
+
+def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
+    folder = shared_data / "op_sepolia_replay"
+    blocks = json.loads((folder / "l2_blocks.json").read_bytes())
+    lines = gzip.decompress((folder / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
+    l1_blocks = {bytes.fromhex(block["hash"][2:]): block for block in map(json.loads, lines)}
+    portal = bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc")
+    config = until("granite", deposit_contract=portal, l1_chain_id=11155111)
+    for parent_block, block in itertools.pairwise(blocks):
+        parent, header = (decode_header(bytes.fromhex(each["header_rlp"])) for each in (parent_block, block))
+        transactions = tuple(bytes.fromhex(each) for each in parent_block["txs"])
+        parent_hash = bytes.fromhex(parent_block["hash"][2:])
+        info = l1_info_of_block(transactions, L1InfoFormat.ECOTONE)
+        reference = L2BlockRef(
+            parent_hash, parent.number, parent.parent_hash, parent.timestamp, info.origin, info.sequence_number
+        )
+        system = config_of_block(
+            config,
+            number=parent.number,
+            block_hash=parent_hash,
+            timestamp=parent.timestamp,
+            gas_limit=parent.gas_limit,
+            extra_data=parent.extra_data,
+            transactions=transactions,
+        )
+        expected = tuple(bytes.fromhex(each) for each in block["txs"])
+        origin = l1_blocks[l1_info_of_block(expected, L1InfoFormat.ECOTONE).block_hash]
+        receipts = [bytes.fromhex(each) for each in origin["receipts"]]
+        logs = logs_of_receipts(receipts, {(portal, DEPOSIT_TOPIC)})
+        l1 = l1_header(decode_header(bytes.fromhex(origin["header_rlp"])), bytes.fromhex(origin["hash"][2:]))
+        found = prepare_attributes(config, L1_CHAINS[11155111], reference, system, l1, logs, ()).attributes
+        assert found.transactions == tuple(each for each in expected if is_deposit(each))
+        assert (found.timestamp, found.prev_randao, found.gas_limit) == (
+            header.timestamp,
+            header.mix_hash,
+            header.gas_limit,
+        )
+        assert (found.parent_beacon_root, found.fee_recipient) == (header.parent_beacon_root, header.miner)
+        assert config_after(config, found, header.number) == system

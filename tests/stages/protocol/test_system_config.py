@@ -1,0 +1,262 @@
+"""System config: updates from L1, and what a block lets one read back."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol import system_config
+from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
+from rollup_node.stages.protocol.system_config import (
+    CONFIG_UPDATE_TOPIC,
+    BlockConfigError,
+    ScalarError,
+    UpdateCheck,
+    apply_updates,
+    config_of_block,
+    fee_scalars,
+    packed_scalar,
+)
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Log
+
+L1_CONFIG = b"\x99" * 20
+START = SystemConfig(b"\x01" * 20, (188).to_bytes(32, "big"), (684000).to_bytes(32, "big"), 30_000_000)
+BEFORE, AFTER = L1Rules(), L1Rules(packed_fee_scalars=True)
+U32 = st.integers(0, 2**32 - 1)
+
+
+def word(value: int | bytes) -> bytes:
+    return value.to_bytes(32, "big") if isinstance(value, int) else value.rjust(32, b"\0")
+
+
+def update(kind: int | bytes, *words: int | bytes, index: int = 0) -> Log:
+    payload = b"".join(map(word, words))
+    data = word(32) + word(len(payload)) + payload
+    return Log(L1_CONFIG, (CONFIG_UPDATE_TOPIC, ZERO_HASH, word(kind)), data, index)
+
+
+def applied(*logs: Log, rules: L1Rules = AFTER) -> SystemConfig:
+    config, skipped = apply_updates(START, logs, rules)
+    assert skipped == ()
+    return config
+
+
+@pytest.mark.parametrize(
+    ("log", "changes"),
+    [
+        (update(0, b"\x07" * 20), {"batcher": b"\x07" * 20}),
+        (update(2, 5), {"gas_limit": 5}),
+        (update(3, 5), {}),
+        (update(4, 250 << 32 | 6), {"eip1559_params": bytes.fromhex("000000fa00000006")}),
+        (update(5, 7 << 64 | 8), {"operator_fee_params": word(7 << 64 | 8)}),
+        (update(6, 9), {"min_base_fee": 9}),
+        (update(7, 10), {"da_footprint_gas_scalar": 10}),
+    ],
+)
+def test_each_type(log: Log, changes: dict[str, Any]) -> None:
+    assert applied(log) == applied(log, rules=BEFORE) == msgspec.structs.replace(START, **changes)
+    assert system_config.is_config_log(log, L1_CONFIG)
+    assert not system_config.is_config_log(log, b"\x98" * 20)
+
+
+def test_fee_scalars_by_the_time_of_the_l1_block() -> None:
+    packed = packed_scalar(5, 6)
+    old = applied(update(1, 7, packed), rules=BEFORE)
+    assert (old.overhead, old.scalar) == (word(7), packed)
+    new = applied(update(1, 7, packed))
+    assert (new.overhead, new.scalar) == (ZERO_HASH, packed)
+    for refused in (b"\x02" + bytes(31), b"\x01\x01" + bytes(30), b"\x00\x01" + bytes(30)):
+        assert applied(update(1, 7, refused)) == START, "silently left as it was"
+
+
+def test_later_updates_win_and_bad_ones_are_skipped() -> None:
+    logs = [update(2, 5), update(9, 1, index=1), update(2, 6), update(2, 2**64, index=3)]
+    config, skipped = apply_updates(START, logs, AFTER)
+    assert config.gas_limit == 6
+    assert [(each.log_index, each.check) for each in skipped] == [(1, UpdateCheck.TYPE), (3, UpdateCheck.PADDING)]
+
+
+@pytest.mark.parametrize(
+    ("topics", "check"),
+    [
+        ((CONFIG_UPDATE_TOPIC, ZERO_HASH), UpdateCheck.TOPICS),
+        ((CONFIG_UPDATE_TOPIC, *[ZERO_HASH] * 3), UpdateCheck.TOPICS),
+        ((ZERO_HASH, ZERO_HASH, ZERO_HASH), UpdateCheck.EVENT),
+        ((CONFIG_UPDATE_TOPIC, word(1), ZERO_HASH), UpdateCheck.VERSION),
+        ((CONFIG_UPDATE_TOPIC, ZERO_HASH, b"\x01" + bytes(31)), UpdateCheck.TYPE),
+    ],
+)
+def test_topics_are_checked(topics: tuple[bytes, ...], check: UpdateCheck) -> None:
+    _, skipped = apply_updates(START, [Log(L1_CONFIG, topics, update(0, b"").data, 3)], AFTER)
+    assert [each.check for each in skipped] == [check]
+
+
+@given(st.integers(0, 8), st.binary(max_size=140))
+def test_no_data_whatever_stops_it(kind: int, data: bytes) -> None:
+    log = Log(L1_CONFIG, (CONFIG_UPDATE_TOPIC, ZERO_HASH, word(kind)), data, 0)
+    for rules in (BEFORE, AFTER):
+        config, skipped = apply_updates(START, [log], rules)
+        assert skipped == () or config == START
+
+
+@given(st.sampled_from([2, 4, 5, 6, 7]), st.binary(min_size=32, max_size=32))
+def test_accepted_updates_are_stored_as_logged(kind: int, value: bytes) -> None:
+    config, skipped = apply_updates(START, [update(kind, value)], AFTER)
+    number = int.from_bytes(value, "big")
+    if not skipped:
+        stored: dict[int, int] = {
+            2: config.gas_limit,
+            4: int.from_bytes(config.eip1559_params, "big"),
+            5: int.from_bytes(config.operator_fee_params, "big"),
+            6: config.min_base_fee,
+            7: config.da_footprint_gas_scalar,
+        }
+        assert stored[kind] == (number & (2**64 - 1) if kind == 4 else number)
+
+
+@given(U32, U32)
+def test_scalars_go_there_and_back(base: int, blob: int) -> None:
+    assert fee_scalars(packed_scalar(base, blob)) == (base, blob)
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_scalars_are_read_or_refused(scalar: bytes) -> None:
+    try:
+        base, blob = fee_scalars(scalar)
+    except ScalarError:
+        assert scalar[0] > 1 or any(scalar[1:24])
+    else:
+        assert base <= 2**32 - 1 and (scalar[0] == 1 or blob == 0)
+
+
+# --- reading back --------------------------------------------------------------------------------------------------
+
+
+def chain(**times: int) -> RollupConfig:
+    return RollupConfig(
+        genesis=Genesis(BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 0, START),
+        block_time=2,
+        max_sequencer_drift=600,
+        seq_window_size=10,
+        channel_timeout=300,
+        l1_chain_id=1,
+        l2_chain_id=10,
+        fork_times=times,
+        batch_inbox=b"\x03" * 20,
+        deposit_contract=b"\x04" * 20,
+        l1_system_config=L1_CONFIG,
+        chain_op_config=ChainOpConfig(6, 50, 250),
+    )
+
+
+def all_until(fork: str, time: int) -> dict[str, int]:
+    names = FORK_NAMES[: FORK_NAMES.index(fork) + 1]
+    return {name: 0 for name in names} | {fork: time}
+
+
+INFO = L1Info(
+    number=5,
+    timestamp=900,
+    base_fee=7,
+    block_hash=b"\x05" * 32,
+    sequence_number=0,
+    batcher=b"\x06" * 20,
+    overhead=word(188),
+    scalar=word(684000),
+    base_fee_scalar=11,
+    blob_base_fee_scalar=12,
+    operator_fee_scalar=13,
+    operator_fee_constant=14,
+    da_footprint_gas_scalar=15,
+)
+
+
+def read(config: RollupConfig, timestamp: int, layout: L1InfoFormat, extra: str = "", gas: int = 60_000_000) -> Any:
+    return config_of_block(
+        config,
+        number=500,
+        block_hash=b"\x07" * 32,
+        timestamp=timestamp,
+        gas_limit=gas,
+        extra_data=bytes.fromhex(extra),
+        transactions=(l1_info_deposit(INFO, layout, regolith=True),),
+    )
+
+
+HOLOCENE_EXTRA, JOVIAN_EXTRA = "00000000fa00000006", "01000000fa000000060000000000000009"
+PARAMS = bytes.fromhex("000000fa00000006")
+
+
+def test_bedrock_words_are_kept_until_ecotone_has_settled() -> None:
+    plain = SystemConfig(b"\x06" * 20, word(188), word(684000), 60_000_000)
+    assert read(chain(), 1000, L1InfoFormat.BEDROCK) == plain
+    ecotone = chain(**all_until("ecotone", 1000))
+    assert read(ecotone, 1000, L1InfoFormat.BEDROCK) == plain
+    settled = read(ecotone, 1002, L1InfoFormat.ECOTONE)
+    assert settled == msgspec.structs.replace(plain, overhead=ZERO_HASH, scalar=packed_scalar(11, 12))
+
+
+def test_values_appear_with_their_forks() -> None:
+    holocene = chain(**all_until("holocene", 1000))
+    assert read(holocene, 998, L1InfoFormat.ECOTONE).eip1559_params == bytes(8)
+    assert read(holocene, 1000, L1InfoFormat.ECOTONE, HOLOCENE_EXTRA).eip1559_params == PARAMS
+    isthmus = chain(**all_until("isthmus", 1000))
+    assert read(isthmus, 1000, L1InfoFormat.ECOTONE, HOLOCENE_EXTRA).operator_fee_params == ZERO_HASH
+    operator_fee = word(13 << 64 | 14)
+    assert read(isthmus, 1002, L1InfoFormat.ISTHMUS, HOLOCENE_EXTRA).operator_fee_params == operator_fee
+    jovian = chain(**all_until("jovian", 1000))
+    activation = read(jovian, 1000, L1InfoFormat.ISTHMUS, JOVIAN_EXTRA)
+    assert (activation.min_base_fee, activation.da_footprint_gas_scalar) == (9, 0)
+    settled = read(jovian, 1002, L1InfoFormat.JOVIAN, JOVIAN_EXTRA)
+    assert (settled.min_base_fee, settled.da_footprint_gas_scalar) == (9, 15)
+    assert settled.operator_fee_params == operator_fee
+
+
+def test_upgrade_gas_is_taken_back_once() -> None:
+    karst = chain(**all_until("karst", 1000))
+    layout = L1InfoFormat.JOVIAN
+    assert read(karst, 1000, layout, JOVIAN_EXTRA, 115_370_657).gas_limit == 60_000_000
+    assert read(karst, 1002, layout, JOVIAN_EXTRA, 115_370_657).gas_limit == 115_370_657
+    keeping = msgspec.structs.replace(karst, keep_karst_upgrade_gas=True)
+    assert read(keeping, 1000, layout, JOVIAN_EXTRA, 115_370_657).gas_limit == 115_370_657
+    with pytest.raises(BlockConfigError, match="gas limit 5 below upgrade gas 55370657"):
+        read(karst, 1000, layout, JOVIAN_EXTRA, 5)
+    lagoon = msgspec.structs.replace(chain(**all_until("lagoon", 1000)), keep_karst_upgrade_gas=True)
+    assert read(lagoon, 1000, layout, JOVIAN_EXTRA, 60_653_172 + 7).gas_limit == 7
+
+
+def test_the_genesis_block_has_the_config_of_the_file() -> None:
+    def genesis(block_hash: bytes) -> SystemConfig:
+        return config_of_block(
+            chain(),
+            number=0,
+            block_hash=block_hash,
+            timestamp=0,
+            gas_limit=1,
+            extra_data=b"any",
+            transactions=(),
+        )
+
+    assert genesis(b"\x02" * 32) == START
+    with pytest.raises(BlockConfigError, match="expected L2 genesis hash"):
+        genesis(b"\x03" * 32)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "layout", "extra"),
+    [
+        (998, L1InfoFormat.ISTHMUS, ""),
+        (998, L1InfoFormat.ECOTONE, HOLOCENE_EXTRA),
+        (1000, L1InfoFormat.ECOTONE, ""),
+        (1000, L1InfoFormat.ECOTONE, JOVIAN_EXTRA),
+        (1000, L1InfoFormat.BEDROCK, HOLOCENE_EXTRA),
+    ],
+)
+def test_blocks_of_another_form_have_no_config(timestamp: int, layout: L1InfoFormat, extra: str) -> None:
+    with pytest.raises(BlockConfigError):
+        read(chain(**all_until("holocene", 1000)), timestamp, layout, extra)
