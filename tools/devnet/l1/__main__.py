@@ -1,0 +1,7 @@
+"""`python -m rollup_node.tools.devnet.l1`."""
+
+import sys
+
+from rollup_node.tools.devnet.l1.process import main
+
+sys.exit(main())
