@@ -77,8 +77,7 @@ class Arena:
     def put(self, data: bytes, readers: Collection[int]) -> Descriptor | None:
         """Stores `data` until all `readers` have acknowledged it or died. None: no room now, or too long."""
         needed = max(1, -(-len(data) // self.slot_bytes))
-        if len(self._free) < needed:
-            self.reap()
+        self.reap()
         if len(self._free) < needed:
             return None
         view = memoryview(data)
@@ -99,7 +98,8 @@ class Arena:
         return slot, generation
 
     def reap(self) -> None:
-        """Frees the slots that all their readers have acknowledged."""
+        """Frees the slots that all their readers have acknowledged; the last freed is the first written again, so
+        that a quiet producer touches little memory."""
         for slot, (generation, readers) in list(self._busy.items()):
             readers.difference_update(
                 [reader for reader in readers if self._words[self._ack_word(reader, slot)] >= generation]

@@ -298,7 +298,7 @@ def reader_killed(family: Family) -> dict[str, Any]:
         family.restart(chance.choice((1, 2)), take)
     for row in (1, 2):
         family.restart(row, idle)
-    all_free = family.wait_for(lambda: free() == 0)
+    all_free = family.wait_for(lambda: family.tally("idle") == 2 and free() == 0)
     return {
         "held": held,
         "freed": freed,
@@ -309,6 +309,7 @@ def reader_killed(family: Family) -> dict[str, Any]:
 
 
 async def idle(bus: Bus, say: Callable[..., None]) -> None:
+    say(idle=1)
     await asyncio.sleep(60)
 
 
@@ -337,6 +338,7 @@ def dispatch_from(done: set[int]) -> Main:
 
     async def dispatch(bus: Bus, say: Callable[..., None]) -> None:
         pool = bus.dispatch("maker.work")
+        pool.dispatcher.max_deaths = 1000  # the killer is not among the tasks here
         room = asyncio.Semaphore(30)
 
         async def run(number: int) -> None:
