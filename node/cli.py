@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rollup_node.node.exits import Exit, SetupError
 from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.version import PROGRAM, version
 
-PROGRAM = "rollup-node"
 COMMANDS = {
     "devnet": "rollup_node.tools.devnet.cli",
     "batches": "rollup_node.node.commands.batches",
     "replay": "rollup_node.node.commands.replay",
 }
 """Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
+
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C ends before it could stop by itself."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SetupError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return Exit.SETUP
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:
@@ -47,11 +52,9 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
 
     asked = information_asked(words)
     if asked == "--help":
-        print(help_text(), end="")
+        print(help_text(COMMANDS), end="")
         return Exit.OK
     if asked == "--version":
-        from rollup_node.node.version import version
-
         print(f"{PROGRAM} version {version()}")
         return Exit.OK
     parsed = parse_options(words, environ)

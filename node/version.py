@@ -1,10 +1,11 @@
-"""The version of the installed package, as it is shown to users."""
+"""The name of the program and the version of the installed package, as they are shown to users."""
 
-from importlib.metadata import version as installed_version
-
-DISTRIBUTION = "rollup-node"
+PROGRAM = "rollup-node"
+"""The command, which is also the name of the distribution."""
 
 
 def version() -> str:
     """`v` and the distribution's version."""
-    return f"v{installed_version(DISTRIBUTION)}"
+    from importlib.metadata import version as installed_version
+
+    return f"v{installed_version(PROGRAM)}"

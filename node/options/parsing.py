@@ -1,7 +1,7 @@
 """From a command line, an environment and an options file to values: flag before variable before file before
 default."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import configargparse
@@ -13,15 +13,13 @@ from rollup_node.node.options.kinds import BOOL, read_boolean
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.values import Given, Values
+from rollup_node.node.version import PROGRAM
 
-PROGRAM = "rollup-node"
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 INFORMATION = {"-h": "--help", "--help": "--help", "-v": "--version", "--version": "--version"}
-_EPILOG = f"""An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
+_EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
 these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms,
-lists with commas between items or by repeating the flag.
-
-Commands: {PROGRAM} devnet, {PROGRAM} batches, {PROGRAM} replay; each has its own --help."""
+lists with commas between items or by repeating the flag."""
 
 
 class Parsed(NamedTuple):
@@ -52,9 +50,10 @@ def information_asked(arguments: Sequence[str]) -> str | None:
     return next((INFORMATION[word] for word in arguments if word in INFORMATION), None)
 
 
-def help_text() -> str:
-    """The text of --help: options by section, hidden ones left out."""
-    return str(_parser().format_help())
+def help_text(commands: Iterable[str] = ()) -> str:
+    """The text of --help: options by section, hidden ones left out, and the program's commands."""
+    lines = "".join(f"  {PROGRAM} {command} --help\n" for command in commands)
+    return str(_parser().format_help()) + (f"\nCommands:\n{lines}" if lines else "")
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:

@@ -36,6 +36,9 @@ def option_warnings(values: Values) -> Iterator[str]:
             yield f"{values.source(name)}: {warning}"
     if values.given("syncmode.offset-el-safe") and values["syncmode.offset-el-safe"] > 0:
         yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"
+    if values.given("l1.runtime-config-reload-interval") and values["l1.runtime-config-reload-interval"] > 0:
+        source = values.source("l1.runtime-config-reload-interval")
+        yield f"{source}: the runtime config serves the peer-to-peer network, which this version runs without"
 
 
 def _required(values: Values) -> Iterator[str]:

@@ -49,6 +49,9 @@ def test_help(tmp_path: Path) -> None:
     done = run("--help", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "L1 connection:" in done.stdout and "--l1.beacon URL" in done.stdout
+    assert done.stdout.endswith(
+        "Commands:\n  rollup-node devnet --help\n  rollup-node batches --help\n  rollup-node replay --help\n"
+    )
 
 
 def test_a_wrong_flag(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from rollup_node.node.options.rules import check_options, option_warnings, peer_
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 
+RELOAD = "--l1.runtime-config-reload-interval=5m"
 NEEDED = ("--l2=http://127.0.0.1:8551", "--network=op-sepolia")
 
 
@@ -147,11 +148,12 @@ def test_every_option_alone_at_its_default_passes() -> None:
 
 
 def test_options_without_effect_give_a_warning() -> None:
-    values = values_of("--snapshotlog.file=x", "--heartbeat.enabled", "--syncmode.offset-el-safe=1h")
+    values = values_of("--snapshotlog.file=x", "--heartbeat.enabled", "--syncmode.offset-el-safe=1h", RELOAD)
     assert list(option_warnings(values)) == [
         "flag --snapshotlog.file: it has no effect any more",
         "flag --heartbeat.enabled: it has no effect any more",
         "flag --syncmode.offset-el-safe: it acts only with --syncmode=execution-layer",
+        f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which this version runs without",
     ]
     assert list(option_warnings(values_of())) == []
 

@@ -6,6 +6,7 @@ from rollup_node.node.options.kinds import Kind
 from rollup_node.node.options.model import Option
 from rollup_node.node.options.nearest import did_you_mean, nearest
 from rollup_node.node.options.table import BOOLEAN_TWIN, OPTIONS, SECTIONS, VARIABLE_PREFIX
+from rollup_node.stages.l1.methods import KINDS
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 
@@ -42,6 +43,10 @@ def test_every_fork_from_canyon_on_can_be_overridden() -> None:
         assert OPTIONS[f"override.{fork}"].variable == f"NODE_OVERRIDE_{fork.upper()}"
         assert OPTIONS[f"override.{fork}"].default == "0"
     assert "override.regolith" not in OPTIONS
+
+
+def test_every_kind_of_l1_provider_can_be_chosen() -> None:
+    assert set(OPTIONS["l1.rpckind"].kind.allowed) == set(KINDS)
 
 
 def test_the_nearest_names() -> None:
