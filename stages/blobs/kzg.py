@@ -19,6 +19,7 @@ from rollup_node.stages.protocol.types import Hash
 
 BLOB_SIZE = 131_072
 ELEMENTS = 4096
+POINT_SIZE = 48
 FIELD_MODULUS = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 HASH_VERSION = b"\x01"
 
@@ -57,9 +58,13 @@ def commitment_of(blob: bytes) -> bytes:
 
 def proofs_hold(blobs: Sequence[bytes], commitments: Sequence[bytes], proofs: Sequence[bytes]) -> bool:
     """Whether every proof shows its blob to belong to its commitment (1.1 ms a blob); False for malformed input."""
+    if not len(blobs) == len(commitments) == len(proofs) or any(len(blob) != BLOB_SIZE for blob in blobs):
+        return False
+    if any(len(point) != POINT_SIZE for point in (*commitments, *proofs)):
+        return False
     try:
-        return bool(ckzg.verify_blob_kzg_proof_batch(list(blobs), list(commitments), list(proofs), load_setup()))
-    except (RuntimeError, ValueError, TypeError):
+        return bool(ckzg.verify_blob_kzg_proof_batch(*map(b"".join, (blobs, commitments, proofs)), load_setup()))
+    except (RuntimeError, ValueError):
         return False
 
 

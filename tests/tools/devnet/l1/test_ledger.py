@@ -1,6 +1,7 @@
 """The embedded L1: blocks that verify, blob transactions, labels and reorganisations."""
 
 import pytest
+
 from rollup_node.stages.blobs.kzg import proofs_hold
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_hash
 from rollup_node.tools.batcher.channels import encode_blob
