@@ -1,0 +1,321 @@
+"""The eth_* methods over a chain in memory, as a table for the JSON-RPC server. Each chain adds its own methods."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.headers import encode_header
+from rollup_node.stages.protocol.hexes import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.tools.devnet.chain.blocks import Block, Chain
+from rollup_node.tools.devnet.chain.json_forms import (
+    bare_transaction_json,
+    block_json,
+    logs_json,
+    receipt_json,
+    transaction_json,
+)
+from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
+from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from rollup_node.tools.devnet.evm.transition import Outcome
+from rollup_node.tools.devnet.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
+
+REVERTED = 3
+TIP = 1_000_000
+_MAX_LOGS = 10_000
+_MAX_HISTORY = 1024
+
+
+class Ledger(Protocol):
+    """A chain with what its blocks are executed with."""
+
+    chain: Chain
+    pool: Pool
+    store: Store
+    chain_id: int
+
+    def evm_rules(self, timestamp: int) -> EvmRules:
+        """The rules of a block of this time."""
+
+    def next_base_fee(self, parent: Block) -> int:
+        """The base fee after a block, in wei."""
+
+    def send(self, raw: bytes) -> bytes:
+        """Takes an encoded transaction into the pool; its hash. InvalidTransaction where it is refused."""
+
+
+class Filter(NamedTuple):
+    """Which logs are asked for; None stands for any."""
+
+    addresses: frozenset[bytes] | None
+    topics: tuple[frozenset[bytes] | None, ...]
+
+
+class EthApi:
+    """Answers questions about a ledger."""
+
+    def __init__(self, ledger: Ledger, client_version: str) -> None:
+        self._ledger = ledger
+        self._version = client_version
+
+    def methods(self) -> dict[str, Method]:
+        """The table."""
+        return {
+            "web3_clientVersion": lambda: self._version,
+            "net_version": lambda: str(self._ledger.chain_id),
+            "eth_chainId": lambda: hex(self._ledger.chain_id),
+            "eth_syncing": lambda: False,
+            "eth_accounts": list,
+            "eth_blockNumber": lambda: hex(self._ledger.chain.head.number),
+            "eth_getBlockByNumber": self.block_by_tag,
+            "eth_getBlockByHash": self.block_by_hash,
+            "eth_getBlockTransactionCountByNumber": self.transaction_count_of_block,
+            "eth_getBlockReceipts": self.block_receipts,
+            "eth_getTransactionByHash": self.transaction,
+            "eth_getTransactionReceipt": self.receipt,
+            "eth_getLogs": self.logs,
+            "eth_getBalance": self.balance,
+            "eth_getTransactionCount": self.transaction_count,
+            "eth_getCode": self.code,
+            "eth_getStorageAt": self.storage,
+            "eth_getProof": self.proof,
+            "eth_call": self.call,
+            "eth_estimateGas": self.estimate_gas,
+            "eth_gasPrice": self.gas_price,
+            "eth_maxPriorityFeePerGas": lambda: hex(TIP),
+            "eth_feeHistory": self.fee_history,
+            "eth_sendRawTransaction": self.send,
+            "debug_getRawHeader": lambda tag: to_hex(encode_header(self.require(tag).header)),
+            "debug_getRawBlock": self.raw_block,
+            "debug_getRawReceipts": lambda tag: [to_hex(entry.receipt) for entry in self.require(tag).executed],
+            "debug_getRawTransaction": self.raw_transaction,
+        }
+
+    # --- finding blocks --------------------------------------------------------------------------------------------
+
+    def find(self, tag: Any) -> Block | None:
+        """The block of a tag, a number, a hash, or an object with one of the latter."""
+        chain = self._ledger.chain
+        if isinstance(tag, dict):
+            tag = tag.get("blockHash") or tag.get("blockNumber")
+        labels = {
+            "latest": chain.head,
+            "pending": chain.head,
+            "safe": chain.safe,
+            "finalized": chain.finalized,
+            "earliest": chain.genesis,
+        }
+        if tag is None or tag in labels:
+            return labels[tag or "latest"]
+        if isinstance(tag, str) and len(tag) == 66:
+            return chain.get(hash_from_hex(tag))
+        return chain.at(from_quantity(tag))
+
+    def require(self, tag: Any) -> Block:
+        """As `find`; an error where there is none."""
+        block = self.find(tag)
+        if block is None:
+            raise RpcError(SERVER_ERROR, "header not found")
+        return block
+
+    def state(self, tag: Any) -> State:
+        """The state after a block."""
+        return State(self._ledger.store, self.require(tag).header.state_root)
+
+    # --- blocks, transactions, receipts ----------------------------------------------------------------------------
+
+    def block_by_tag(self, tag: Any, full: bool = False) -> dict[str, Any] | None:
+        block = self.find(tag)
+        return None if block is None else block_json(block, full)
+
+    def block_by_hash(self, block_hash: Any, full: bool = False) -> dict[str, Any] | None:
+        block = self._ledger.chain.get(hash_from_hex(block_hash))
+        return None if block is None else block_json(block, full)
+
+    def transaction_count_of_block(self, tag: Any) -> str | None:
+        block = self.find(tag)
+        return None if block is None else hex(len(block.executed))
+
+    def block_receipts(self, tag: Any) -> list[dict[str, Any]] | None:
+        block = self.find(tag)
+        return None if block is None else [receipt_json(block, position) for position in range(len(block.executed))]
+
+    def transaction(self, transaction_hash: Any) -> dict[str, Any] | None:
+        wanted = hash_from_hex(transaction_hash)
+        place = self._ledger.chain.place(wanted)
+        if place is not None:
+            return transaction_json(place.block, place.position)
+        waiting = self._ledger.pool.get(wanted)
+        return None if waiting is None else bare_transaction_json(waiting)
+
+    def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
+        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
+        return None if place is None else receipt_json(place.block, place.position)
+
+    def raw_block(self, tag: Any) -> str:
+        block = self.require(tag)
+        transactions = [
+            entry.transaction.raw if entry.transaction.kind == 0 else rlp.encode_bytes(entry.transaction.raw)
+            for entry in block.executed
+        ]
+        parts = [encode_header(block.header), rlp.encode_list(transactions), rlp.EMPTY_LIST]
+        if block.header.withdrawals_root is not None:
+            parts.append(rlp.EMPTY_LIST)
+        return to_hex(rlp.encode_list(parts))
+
+    def raw_transaction(self, transaction_hash: Any) -> str:
+        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
+        return "0x" if place is None else to_hex(place.block.executed[place.position].transaction.raw)
+
+    def logs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+        """Logs of one block by hash, or of a range of canonical blocks."""
+        if query.get("blockHash") is not None:
+            blocks = [self.require(query["blockHash"])]
+        else:
+            first, last = self.require(query.get("fromBlock")), self.require(query.get("toBlock"))
+            numbers = range(first.number, last.number + 1)
+            blocks = [block for number in numbers if (block := self._ledger.chain.at(number)) is not None]
+        wanted = _filter(query)
+        found: list[dict[str, Any]] = []
+        for block in blocks:
+            for position, entry in enumerate(block.executed):
+                if entry.outcome.logs:
+                    place = {
+                        "transactionHash": to_hex(entry.transaction.hash),
+                        "transactionIndex": hex(position),
+                        "blockHash": to_hex(block.hash),
+                        "blockNumber": hex(block.number),
+                    }
+                    pairs = zip(entry.outcome.logs, logs_json(entry, place), strict=True)
+                    found.extend(form for log, form in pairs if _matches(wanted, log.address, log.topics))
+            if len(found) > _MAX_LOGS:
+                raise RpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
+        return found
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def balance(self, address: Any, tag: Any = "latest") -> str:
+        return hex(self.state(tag).balance(address_from_hex(address)))
+
+    def transaction_count(self, address: Any, tag: Any = "latest") -> str:
+        sender = address_from_hex(address)
+        nonce = self.state(tag).nonce(sender)
+        return hex(self._ledger.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
+
+    def code(self, address: Any, tag: Any = "latest") -> str:
+        return to_hex(self.state(tag).code(address_from_hex(address)))
+
+    def storage(self, address: Any, slot: Any, tag: Any = "latest") -> str:
+        value = self.state(tag).storage(address_from_hex(address), from_quantity(slot, 256))
+        return to_hex(value.to_bytes(32, "big"))
+
+    def proof(self, address: Any, slots: list[Any], tag: Any = "latest") -> dict[str, Any]:
+        state, owner = self.state(tag), address_from_hex(address)
+        keys = [(slot, from_quantity(slot, 256)) for slot in slots]
+        return {
+            "address": to_hex(owner),
+            "accountProof": [to_hex(node) for node in state.prove_account(owner)],
+            "balance": hex(state.balance(owner)),
+            "codeHash": to_hex(state.code_hash(owner)),
+            "nonce": hex(state.nonce(owner)),
+            "storageHash": to_hex(state.storage_root(owner)),
+            "storageProof": [
+                {
+                    "key": text,
+                    "value": hex(state.storage(owner, slot)),
+                    "proof": [to_hex(node) for node in state.prove_storage(owner, slot)],
+                }
+                for text, slot in keys
+            ],
+        }
+
+    # --- calls and sending -----------------------------------------------------------------------------------------
+
+    def call(self, call: dict[str, Any], tag: Any = "latest") -> str:
+        outcome = self._simulated(simulate, call, tag)
+        return to_hex(outcome.output)
+
+    def estimate_gas(self, call: dict[str, Any], tag: Any = "latest") -> str:
+        return hex(self._simulated(estimate, call, tag).gas_used)
+
+    def _simulated(self, run: Callable[..., Outcome], found: dict[str, Any], tag: Any) -> Outcome:
+        block, call = self.require(tag), call_from_json(found)
+        gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
+        state = State(self._ledger.store, block.header.state_root)
+        try:
+            outcome = run(state, self._ledger.evm_rules(block.header.timestamp), self._context(block), call, gas)
+        except InvalidTransaction as error:
+            raise RpcError(SERVER_ERROR, str(error)) from None
+        if not outcome.succeeded:
+            if outcome.problem == "execution reverted":
+                raise RpcError(REVERTED, outcome.problem, to_hex(outcome.output))
+            raise RpcError(SERVER_ERROR, outcome.problem)
+        return outcome
+
+    def _context(self, block: Block) -> BlockContext:
+        """A block's own context, with no base fee to pay."""
+        header = block.header
+        return BlockContext(
+            number=header.number,
+            timestamp=header.timestamp,
+            coinbase=header.miner,
+            gas_limit=header.gas_limit,
+            base_fee=header.base_fee or 0,
+            prev_randao=header.mix_hash,
+            chain_id=self._ledger.chain_id,
+            block_hash=self._ledger.chain.hashes_before(block),
+        )
+
+    def gas_price(self) -> str:
+        return hex((self._ledger.chain.head.header.base_fee or 0) + TIP)
+
+    def fee_history(self, count: Any, newest: Any, percentiles: list[float] | None = None) -> dict[str, Any]:
+        """Base fees and fill of the last blocks; every reward is the tip that always suffices here."""
+        last = self.require(newest)
+        wanted = min(count if type(count) is int else from_quantity(count), _MAX_HISTORY, last.number + 1)
+        blocks = [self._ledger.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]
+        history: dict[str, Any] = {
+            "oldestBlock": hex(blocks[0].number if blocks else last.number),
+            "baseFeePerGas": [hex(block.header.base_fee or 0) for block in blocks]
+            + [hex(self._ledger.next_base_fee(last))],
+            "gasUsedRatio": [block.header.gas_used / block.header.gas_limit for block in blocks],
+        }
+        if percentiles:
+            history["reward"] = [[hex(TIP)] * len(percentiles) for _ in blocks]
+        return history
+
+    def send(self, raw: Any) -> str:
+        try:
+            return to_hex(self._ledger.send(from_hex(raw)))
+        except InvalidTransaction as error:
+            raise RpcError(SERVER_ERROR, str(error)) from None
+
+
+def _filter(query: dict[str, Any]) -> Filter:
+    address = query.get("address")
+    addresses = [address] if isinstance(address, str) else address
+    topics = query.get("topics") or []
+    if not isinstance(topics, list) or len(topics) > 4:
+        raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
+    return Filter(
+        addresses=None if addresses is None else frozenset(map(address_from_hex, addresses)),
+        topics=tuple(_topic(topic) for topic in topics),
+    )
+
+
+def _topic(topic: Any) -> frozenset[bytes] | None:
+    if topic is None:
+        return None
+    return frozenset(map(hash_from_hex, topic if isinstance(topic, list) else [topic]))
+
+
+def _matches(wanted: Filter, address: bytes, topics: tuple[bytes, ...]) -> bool:
+    if wanted.addresses is not None and address not in wanted.addresses:
+        return False
+    if len(wanted.topics) > len(topics):
+        return False
+    pairs = zip(wanted.topics, topics, strict=False)
+    return all(choice is None or topic in choice for choice, topic in pairs)

@@ -1,0 +1,72 @@
+"""Calls that change nothing: eth_call and eth_estimateGas on the state after a block."""
+
+from typing import Any, NamedTuple
+
+from rollup_node.stages.protocol.hexes import address_from_hex, from_hex, from_quantity
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
+from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from rollup_node.tools.devnet.evm.transition import Outcome, intrinsic_gas, run_body
+
+GAS_CAP = 50_000_000
+_PRECISION = 64
+
+
+class Call(NamedTuple):
+    """The call object of eth_call; without a recipient it creates a contract."""
+
+    sender: Address
+    to: Address | None
+    value: int
+    data: bytes
+    gas: int | None
+
+
+def call_from_json(found: dict[str, Any]) -> Call:
+    """Reads a call object; HexError for a malformed field."""
+    data = found.get("input") if found.get("input") is not None else found.get("data")
+    return Call(
+        sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
+        to=None if found.get("to") is None else address_from_hex(found["to"]),
+        value=0 if found.get("value") is None else from_quantity(found["value"], 256),
+        data=b"" if data is None else from_hex(data),
+        gas=None if found.get("gas") is None else from_quantity(found["gas"]),
+    )
+
+
+def simulate(state: State, rules: EvmRules, context: BlockContext, call: Call, gas: int) -> Outcome:
+    """Runs a call with this gas limit on a state that is thrown away; InvalidTransaction where it cannot start."""
+    intrinsic = intrinsic_gas(rules, call.to, call.data)
+    if gas < max(intrinsic):
+        raise InvalidTransaction(f"intrinsic gas too low: have {gas}, want {max(intrinsic)}")
+    balance = state.balance(call.sender)
+    if balance < call.value:
+        raise InvalidTransaction(f"insufficient funds for transfer: 0x{call.sender.hex()} has {balance}")
+    state.begin_transaction()
+    snapshot = state.snapshot()
+    outcome = run_body(
+        Environment(state, rules, context, call.sender, 0), call.to, call.value, call.data, gas, intrinsic
+    )
+    state.revert(snapshot)
+    return outcome
+
+
+def estimate(state: State, rules: EvmRules, context: BlockContext, call: Call, most: int) -> Outcome:
+    """The least gas limit, to within 64, with which a call succeeds, as `gas_used`; a failed outcome where even
+    `most` does not suffice."""
+    outcome = simulate(state, rules, context, call, most)
+    if not outcome.succeeded:
+        return outcome
+    low, high = outcome.gas_used - 1, most
+    guess = outcome.gas_used + outcome.gas_used // 5
+    while high - low > _PRECISION:
+        tried = guess if low < guess < high else (low + high) // 2
+        guess = 0
+        try:
+            succeeded = simulate(state, rules, context, call, tried).succeeded
+        except InvalidTransaction:
+            succeeded = False
+        low, high = (low, tried) if succeeded else (tried, high)
+    return outcome._replace(gas_used=high)

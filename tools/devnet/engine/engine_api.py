@@ -1,0 +1,248 @@
+"""The Engine API over a ledger: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities
+(node-behaviour 11)."""
+
+import hashlib
+from functools import partial
+from typing import Any, NamedTuple
+
+from rollup_node.stages.protocol.engine_json import (
+    PayloadError,
+    attributes_from_json,
+    attributes_to_json,
+    payload_from_json,
+    payload_to_json,
+)
+from rollup_node.stages.protocol.forks.rules import L2Rules
+from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.hexes import from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
+from rollup_node.tools.devnet.engine.journal import Journal
+from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
+from rollup_node.tools.devnet.jsonrpc_server import INVALID_PARAMS, Method, RpcError
+
+UNKNOWN_PAYLOAD = -38001
+INVALID_FORKCHOICE = -38002
+INVALID_ATTRIBUTES = -38003
+UNSUPPORTED_FORK = -38005
+
+_MAX_JOBS = 16
+_MAX_INVALID = 512
+_FORKCHOICE_VERSIONS = (1, 2, 3)
+_GET_VERSIONS = (1, 2, 3, 4, 5)
+_NEW_VERSIONS = (1, 2, 3, 4)
+
+
+class Job:
+    """A payload in the making: executed so far, and filled from the pool and sealed when it is asked for."""
+
+    def __init__(self, execution: L2Execution, from_pool: bool) -> None:
+        self.execution = execution
+        self.from_pool = from_pool
+        self.block: Block | None = None
+
+
+class Heads(NamedTuple):
+    """A forkchoice state; safe and finalized may be unset."""
+
+    head: Hash
+    safe: Hash
+    finalized: Hash
+
+
+class EngineApi:
+    """Answers a rollup node. What it accepts is written to the journal, if there is one."""
+
+    def __init__(self, ledger: L2Ledger, journal: Journal | None = None) -> None:
+        self._ledger = ledger
+        self._journal = journal
+        self._jobs: dict[str, Job] = {}
+        self._built: dict[Hash, Block] = {}
+        self._invalid: dict[Hash, Hash] = {}
+
+    def methods(self) -> dict[str, Method]:
+        """The table."""
+        table: dict[str, Method] = {"engine_exchangeCapabilities": lambda offered=None: sorted(set(table) - own)}
+        own = {"engine_exchangeCapabilities"}
+        for version in _FORKCHOICE_VERSIONS:
+            table[f"engine_forkchoiceUpdatedV{version}"] = partial(self._forkchoice_updated, version)
+        for version in _GET_VERSIONS:
+            table[f"engine_getPayloadV{version}"] = partial(self._get_payload, version)
+        for version in _NEW_VERSIONS:
+            table[f"engine_newPayloadV{version}"] = partial(self._new_payload, version)
+        return table
+
+    # --- forkchoice ------------------------------------------------------------------------------------------------
+
+    def _forkchoice_updated(self, version: int, state: Any, attributes: Any = None) -> dict[str, Any]:
+        heads = _heads(state)
+        if heads.head in self._invalid:
+            return _forkchoice(_status("INVALID", self._invalid[heads.head], "links to a previously rejected block"))
+        head = self._ledger.chain.get(heads.head)
+        if head is None:
+            return _forkchoice(_status("SYNCING", None))
+        safe, finalized = self._label(head, heads.safe), self._label(head, heads.finalized)
+        self._ledger.set_head(head)
+        self._ledger.chain.safe = safe or self._ledger.chain.safe
+        self._ledger.chain.finalized = finalized or self._ledger.chain.finalized
+        if self._journal is not None:
+            self._journal.follow(heads.head, heads.safe, heads.finalized)
+        job = None if attributes is None else self._start_job(version, head, attributes)
+        return _forkchoice(_status("VALID", head.hash), job)
+
+    def _label(self, head: Block, label: Hash) -> Block | None:
+        """The block of a label, which must be an ancestor of the head."""
+        if label == ZERO_HASH:
+            return None
+        chain = self._ledger.chain
+        block = chain.get(label)
+        if block is None or block.number > head.number or chain.ancestor(head, block.number).hash != label:
+            raise RpcError(
+                INVALID_FORKCHOICE, "Invalid forkchoice state", {"err": f"{to_hex(label)} is not on the chain"}
+            )
+        return block
+
+    def _start_job(self, version: int, head: Block, found: Any) -> str:
+        attributes = self._attributes(version, found)
+        try:
+            execution = self._ledger.begin(head, attributes)
+            job = Job(execution, from_pool=not attributes.no_tx_pool)
+            if attributes.no_tx_pool:
+                job.block = execution.seal()
+        except InvalidBlock as error:
+            raise _invalid_attributes(str(error)) from None
+        identity = _payload_id(head.hash, attributes)
+        self._jobs.pop(identity, None)
+        self._jobs[identity] = job
+        while len(self._jobs) > _MAX_JOBS:
+            self._jobs.pop(next(iter(self._jobs)))
+        return identity
+
+    def _attributes(self, version: int, found: Any) -> PayloadAttributes:
+        """Attributes that fit their time and the method's version."""
+        if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
+            found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
+        try:
+            attributes = attributes_from_json(found)
+        except PayloadError as error:
+            raise _invalid_attributes(str(error)) from None
+        rules = self._rules(attributes.timestamp)
+        presence = (
+            ("withdrawals", attributes.withdrawals, rules.withdrawals),
+            ("parentBeaconBlockRoot", attributes.parent_beacon_root is not None, rules.beacon_root),
+            ("eip1559Params", attributes.eip1559_params is not None, rules.eip1559_params),
+            ("minBaseFee", attributes.min_base_fee is not None, rules.min_base_fee),
+        )
+        for name, given, wanted in presence:
+            if given != wanted:
+                raise _invalid_attributes(f"{name} {'is missing' if wanted else 'before its fork'}")
+        if version != rules.attributes_version:
+            text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
+            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+        return attributes
+
+    # --- payloads --------------------------------------------------------------------------------------------------
+
+    def _get_payload(self, version: int, identity: Any) -> dict[str, Any]:
+        job = self._jobs.get(identity) if isinstance(identity, str) else None
+        if job is None:
+            raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
+        wanted = self._rules(job.execution.context.timestamp).get_payload_version
+        if version != wanted and not (version == 1 and wanted == 2):
+            text = f"engine_getPayloadV{version} for a payload of V{wanted}"
+            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+        if job.block is None:
+            self._ledger.fill(job.execution)
+            job.block = job.execution.seal()
+        self._built[job.block.hash] = job.block
+        while len(self._built) > _MAX_JOBS:
+            self._built.pop(next(iter(self._built)))
+        return _envelope(version, job.block)
+
+    def _new_payload(
+        self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
+    ) -> dict[str, Any]:
+        if blob_hashes or requests:
+            raise RpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
+        try:
+            payload = payload_from_json(found, None if beacon_root is None else hash_from_hex(beacon_root))
+        except PayloadError as error:
+            raise RpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
+        wanted = self._rules(payload.timestamp).new_payload_version
+        if version != wanted and not (version == 1 and wanted == 2):
+            text = f"engine_newPayloadV{version} for a payload of V{wanted}"
+            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+        if payload_block_hash(payload) != payload.block_hash:
+            return _status(
+                "INVALID", None, f"blockhash mismatch: the payload hashes to {to_hex(payload_block_hash(payload))}"
+            )
+        chain = self._ledger.chain
+        if chain.get(payload.block_hash) is not None:
+            return _status("VALID", payload.block_hash)
+        if payload.parent_hash in self._invalid:
+            return self._reject(payload.block_hash, self._invalid[payload.parent_hash], "parent is invalid")
+        parent = chain.get(payload.parent_hash)
+        if parent is None:
+            return _status("SYNCING", None)
+        block = self._built.pop(payload.block_hash, None)
+        try:
+            block = block or self._ledger.check(parent, payload)
+        except InvalidBlock as error:
+            return self._reject(payload.block_hash, parent.hash, str(error))
+        chain.insert(block)
+        if self._journal is not None:
+            self._journal.insert(payload)
+        return _status("VALID", block.hash)
+
+    def _reject(self, block_hash: Hash, valid: Hash, reason: str) -> dict[str, Any]:
+        self._invalid[block_hash] = valid
+        while len(self._invalid) > _MAX_INVALID:
+            self._invalid.pop(next(iter(self._invalid)))
+        return _status("INVALID", valid, reason)
+
+    def _rules(self, timestamp: int) -> L2Rules:
+        return self._ledger.spec.schedule.l2(timestamp)
+
+
+def _heads(state: Any) -> Heads:
+    if not isinstance(state, dict):
+        raise RpcError(INVALID_PARAMS, "expected a forkchoice state object")
+    return Heads(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
+
+
+def _status(status: str, valid: Hash | None, problem: str | None = None) -> dict[str, Any]:
+    return {
+        "status": status,
+        "latestValidHash": None if valid is None else to_hex(valid),
+        "validationError": problem,
+    }
+
+
+def _forkchoice(status: dict[str, Any], job: str | None = None) -> dict[str, Any]:
+    return {"payloadStatus": status, "payloadId": job}
+
+
+def _invalid_attributes(reason: str) -> RpcError:
+    return RpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
+
+
+def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:
+    text = repr((parent, attributes_to_json(attributes))).encode()
+    return "0x03" + hashlib.sha256(text).digest()[:7].hex()
+
+
+def _envelope(version: int, block: Block) -> dict[str, Any]:
+    """The answer of getPayload in its version's form."""
+    payload = payload_of(block)
+    if version == 1:
+        return payload_to_json(payload)
+    found: dict[str, Any] = {"executionPayload": payload_to_json(payload), "blockValue": "0x0"}
+    if version >= 3:
+        found["blobsBundle"] = {"commitments": [], "proofs": [], "blobs": []}
+        found["shouldOverrideBuilder"] = False
+        found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root or ZERO_HASH)
+    if version >= 4:
+        found["executionRequests"] = []
+    return found

@@ -1,0 +1,47 @@
+"""What the engine accepted, one JSON line each, so that a restarted engine gets back to its chain by executing it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+
+FILE_NAME = "accepted-blocks.jsonl"
+
+
+class Journal:
+    """Appends to a file in the engine's data directory. A line cut off by a crash is the last one, and ignored."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._path = directory / FILE_NAME
+        self._file = self._path.open("ab", buffering=0)
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """What was written before, oldest first."""
+        with self._path.open("rb") as lines:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    self._file.truncate(self._path.stat().st_size - len(line))
+                    return
+                yield orjson.loads(line)
+
+    def insert(self, payload: ExecutionPayload) -> None:
+        """A block became known."""
+        self._append(envelope_to_json(payload))
+
+    def follow(self, head: Hash, safe: Hash, finalized: Hash) -> None:
+        """The head or a label moved."""
+        hashes = {"head": head, "safe": safe, "finalized": finalized}
+        self._append({f"{name}BlockHash": to_hex(value) for name, value in hashes.items()})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._file.write(orjson.dumps(entry) + b"\n")

@@ -1,0 +1,143 @@
+"""The engine's chain: blocks built from attributes, blocks checked against payloads, and the head that is followed."""
+
+import msgspec
+
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.devnet.chain.blocks import Block, Chain
+from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.engine.execution import (
+    Attributes,
+    InvalidBlock,
+    L2Execution,
+    attributes_of,
+    check_extra_data,
+    l2_base_fee,
+)
+from rollup_node.tools.devnet.engine.genesis import Genesis
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
+
+
+class L2Ledger:
+    """An L2 chain with its state, pool and rules."""
+
+    def __init__(self, genesis: Genesis) -> None:
+        self.spec = genesis.chain
+        self.chain_id = genesis.chain.chain_id
+        self.store = genesis.store
+        self.chain = Chain(genesis.block)
+        self.pool = Pool()
+
+    def evm_rules(self, timestamp: int) -> EvmRules:
+        return self.spec.execution.at(timestamp).evm
+
+    def next_base_fee(self, parent: Block) -> int:
+        return l2_base_fee(self.spec, parent.header, parent.header.timestamp)
+
+    def send(self, raw: bytes) -> Hash:
+        """Takes a signed transaction into the pool."""
+        transaction = read_signed(raw, self.chain_id)
+        if transaction.kind == 3:
+            raise InvalidTransaction("blob transactions are not supported")
+        nonce = self._head_state().nonce(transaction.sender)
+        self.pool.add(transaction, nonce)
+        return transaction.hash
+
+    def begin(self, parent: Block, given: PayloadAttributes) -> L2Execution:
+        """Starts a block with the transactions that are in it in any case; InvalidBlock where it cannot be made."""
+        execution = self._execution(parent, attributes_of(self.spec, given))
+        self._apply_all(execution, given.transactions)
+        return execution
+
+    def fill(self, execution: L2Execution) -> None:
+        """Adds waiting transactions as long as they fit. A sender whose transaction does not is passed over."""
+        passed_over: set[bytes] = set()
+        for transaction in self.pool.ready(execution.context.base_fee, execution.state.nonce):
+            if transaction.sender in passed_over:
+                continue
+            try:
+                execution.apply(transaction)
+            except InvalidTransaction:
+                passed_over.add(transaction.sender)
+
+    def check(self, parent: Block, payload: ExecutionPayload) -> Block:
+        """Executes a payload whose hash has been checked; InvalidBlock unless the result is what it claims."""
+        check_extra_data(self.spec, payload.timestamp, payload.extra_data)
+        attributes = Attributes(
+            timestamp=payload.timestamp,
+            prev_randao=payload.prev_randao,
+            fee_recipient=payload.fee_recipient,
+            gas_limit=payload.gas_limit,
+            extra_data=payload.extra_data,
+            parent_beacon_root=payload.parent_beacon_root,
+        )
+        execution = self._execution(parent, attributes)
+        self._apply_all(execution, payload.transactions)
+        block = execution.seal()
+        if block.hash != payload.block_hash:
+            raise InvalidBlock(f"executing the block gives other values: {_differences(block, payload)}")
+        return block
+
+    def set_head(self, head: Block) -> None:
+        """Follows a known block; transactions of blocks that are left wait again."""
+        switch = self.chain.set_head(head)
+        for block in switch.removed:
+            self.pool.put_back(block.transactions)
+        for block in switch.added:
+            self.pool.remove(block.transactions)
+
+    def _execution(self, parent: Block, attributes: Attributes) -> L2Execution:
+        return L2Execution(self.spec, self.store, parent, attributes, self.chain.hashes_before(parent))
+
+    def _apply_all(self, execution: L2Execution, transactions: tuple[bytes, ...]) -> None:
+        for index, raw in enumerate(transactions):
+            try:
+                execution.apply(read_transaction(raw, self.chain_id))
+            except InvalidTransaction as error:
+                raise InvalidBlock(f"transaction {index}: {error}") from None
+
+    def _head_state(self) -> State:
+        return State(self.store, self.chain.head.header.state_root)
+
+
+def payload_of(block: Block) -> ExecutionPayload:
+    """A block as a payload. The withdrawals root is in it only where it is the message passer's: in headers that
+    have a requests hash too."""
+    header = block.header
+    return ExecutionPayload(
+        parent_hash=header.parent_hash,
+        fee_recipient=header.miner,
+        state_root=header.state_root,
+        receipts_root=header.receipts_root,
+        logs_bloom=header.logs_bloom,
+        prev_randao=header.mix_hash,
+        block_number=header.number,
+        gas_limit=header.gas_limit,
+        gas_used=header.gas_used,
+        timestamp=header.timestamp,
+        extra_data=header.extra_data,
+        base_fee=header.base_fee or 0,
+        block_hash=block.hash,
+        transactions=tuple(transaction.raw for transaction in block.transactions),
+        withdrawals=header.withdrawals_root is not None,
+        blob_gas_used=header.blob_gas_used,
+        excess_blob_gas=header.excess_blob_gas,
+        withdrawals_root=None if header.requests_hash is None else header.withdrawals_root,
+        parent_beacon_root=header.parent_beacon_root,
+    )
+
+
+def _differences(block: Block, payload: ExecutionPayload) -> str:
+    """Names and values of the fields in which an executed block differs from what was claimed."""
+    computed, claimed = msgspec.structs.asdict(payload_of(block)), msgspec.structs.asdict(payload)
+    return ", ".join(
+        f"{name} {_shown(computed[name])} instead of {_shown(claimed[name])}"
+        for name in computed
+        if computed[name] != claimed[name] and name not in ("block_hash", "transactions", "logs_bloom")
+    )
+
+
+def _shown(value: object) -> str:
+    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
