@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,6 +13,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+RECURSION_LIMIT = sys.getrecursionlimit()
+
+
+def pytest_runtest_setup() -> None:
+    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
 
 
 @pytest.fixture(scope="session")
