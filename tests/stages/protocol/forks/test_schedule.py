@@ -1,0 +1,166 @@
+"""The fork table laid over activation times."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.protocol.forks.rules import EpochRules, L1InfoFormat, L1Rules, L2Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+
+OP_MAINNET = {
+    "regolith": 0,
+    "canyon": 1704992401,
+    "delta": 1708560000,
+    "ecotone": 1710374401,
+    "fjord": 1720627201,
+    "granite": 1726070401,
+    "holocene": 1736445601,
+    "isthmus": 1746806401,
+    "jovian": 1764691201,
+    "karst": 1783526401,
+}
+TIMES = st.fixed_dictionaries({}, optional={name: st.integers(0, 60) for name in FORK_NAMES})
+
+
+def schedule(times: dict[str, int], block_time: int = 2) -> ForkSchedule:
+    return ForkSchedule(times, block_time, 300, 600)
+
+
+def test_without_forks_only_the_given_values_count() -> None:
+    plain = ForkSchedule({}, 2, 123, 456)
+    assert plain.l1(2**63) == L1Rules(channel_timeout=123)
+    assert plain.epoch(2**63) == EpochRules(max_sequencer_drift=456)
+    assert plain.l2(2**63) == L2Rules()
+    assert plain.activating(5) == ()
+    assert plain.l1_info_format(5) is L1InfoFormat.BEDROCK
+
+
+def test_all_rules_of_the_newest_fork() -> None:
+    full = schedule({name: 0 for name in FORK_NAMES})
+    assert full.l1(9) == L1Rules(
+        blobs_as_data=True,
+        channel_timeout=50,
+        max_channel_bank_size=1_000_000_000,
+        max_rlp_bytes_per_channel=100_000_000,
+        brotli=True,
+        read_any_ready_channel=True,
+        span_batches=True,
+        contiguous_frames=True,
+        channel_stage="assembler",
+        batch_stage="stage",
+        strict_batch_times=True,
+        replace_invalid_payloads=True,
+        packed_fee_scalars=True,
+    )
+    assert full.epoch(9) == EpochRules(max_sequencer_drift=1800, span_batches=True)
+    rules = full.l2(9)
+    assert all(value for value in (rules.withdrawals, rules.beacon_root, rules.withdrawals_root, rules.min_base_fee))
+    assert (rules.attributes_version, rules.new_payload_version, rules.get_payload_version) == (3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("fork", "attributes", "new_payload", "get_payload", "topic"),
+    [
+        ("bedrock", 1, 2, 2, 1),
+        ("regolith", 1, 2, 2, 1),
+        ("canyon", 2, 2, 2, 2),
+        ("delta", 2, 2, 2, 2),
+        ("ecotone", 3, 3, 3, 3),
+        ("granite", 3, 3, 3, 3),
+        ("holocene", 3, 3, 3, 3),
+        ("isthmus", 3, 4, 4, 4),
+        ("jovian", 3, 4, 4, 4),
+        ("karst", 3, 4, 5, 4),
+        ("lagoon", 3, 4, 5, 4),
+    ],
+)
+def test_engine_and_gossip_versions(fork: str, attributes: int, new_payload: int, get_payload: int, topic: int) -> None:
+    rules = schedule({name: 0 for name in FORK_NAMES[: FORK_NAMES.index(fork) + 1]}).l2(9)
+    assert (rules.attributes_version, rules.new_payload_version) == (attributes, new_payload)
+    assert (rules.get_payload_version, rules.block_topic_version) == (get_payload, topic)
+
+
+@pytest.mark.parametrize("fork", [name for name in OP_MAINNET if name != "regolith"])
+def test_rules_change_at_the_second(fork: str) -> None:
+    full, start = schedule(OP_MAINNET), OP_MAINNET[fork]
+    without = schedule({name: time for name, time in OP_MAINNET.items() if name != fork})
+    at = (full.l1(start), full.epoch(start), full.l2(start))
+    assert (full.l1(start - 1), full.epoch(start - 1), full.l2(start - 1)) == (
+        without.l1(start),
+        without.epoch(start),
+        without.l2(start),
+    )
+    assert at != (without.l1(start), without.epoch(start), without.l2(start)) or fork == "jovian"
+
+
+def test_a_hole_stays_a_hole() -> None:
+    holed = schedule({"ecotone": 0, "isthmus": 0})
+    assert not holed.l2(9).eip1559_params and holed.l2(9).withdrawals_root
+    assert not holed.l2(9).withdrawals
+    assert holed.l1(9).blobs_as_data and not holed.l1(9).brotli
+
+
+@given(TIMES, st.integers(0, 70))
+def test_values_are_those_of_the_active_forks(times: dict[str, int], now: int) -> None:
+    found = schedule(times)
+    active = {name for name, start in times.items() if start <= now}
+    assert found.l1(now).channel_timeout == (50 if "granite" in active else 300)
+    assert found.l1(now).blobs_as_data == ("ecotone" in active)
+    assert found.epoch(now).max_sequencer_drift == (1800 if "fjord" in active else 600)
+    assert found.l2(now).withdrawals == ("canyon" in active)
+    versions = [4 for name in active if name == "isthmus"] + [3 for name in active if name == "ecotone"]
+    assert found.l2(now).new_payload_version == max(versions, default=2)
+
+
+@given(TIMES, st.integers(1, 6), st.integers(0, 10))
+def test_each_fork_activates_in_one_block_at_most(times: dict[str, int], block_time: int, genesis: int) -> None:
+    found = schedule(times, block_time)
+    blocks = range(genesis + block_time, genesis + 100, block_time)
+    for name, start in times.items():
+        activating = [at for at in blocks if name in {fork.name for fork in found.activating(at)}]
+        first = next((at for at in blocks if at >= start), None)
+        expected = [] if start <= genesis or first is None else [first]
+        assert activating == expected
+
+
+@given(TIMES, st.integers(0, 70))
+def test_the_layout_is_the_newest_settled_one(times: dict[str, int], now: int) -> None:
+    found = schedule(times)
+    activating = {fork.name for fork in found.activating(now)}
+    expected = L1InfoFormat.BEDROCK
+    for layout in (L1InfoFormat.ECOTONE, L1InfoFormat.ISTHMUS, L1InfoFormat.JOVIAN):
+        name = layout.name.lower()
+        if name in times and times[name] <= now and name not in activating:
+            expected = layout
+    assert found.l1_info_format(now) is expected
+
+
+def test_what_activation_blocks_do() -> None:
+    refused, empty, roomy, kept = [], [], [], []
+    for name in FORK_NAMES:
+        for activation in schedule({name: 10}).activations(10):
+            assert activation.bundle == activation.fork == name
+            refused += [name] * activation.user_transactions_refused
+            empty += [name] * activation.sequencer_leaves_empty
+            roomy += [name] * activation.extra_gas
+            kept += [name] * activation.extra_gas_may_be_kept
+    assert empty == ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"]
+    assert refused == ["jovian", "karst", "lagoon"]
+    assert roomy == ["karst", "lagoon"]
+    assert kept == ["karst"]
+
+
+def test_the_first_fork_that_is_crossed() -> None:
+    both = schedule({"granite": 10, "holocene": 10, "isthmus": 20})
+    assert both.first_crossed(9, 10) == "granite"
+    assert both.first_crossed(10, 20) == "isthmus"
+    assert both.first_crossed(10, 19) is None
+    assert both.first_crossed(0, 5) is None
+    assert schedule({"holocene": 10}).first_crossed(5, 30) == "holocene"
+
+
+def test_genesis_and_early_times_activate_nothing() -> None:
+    assert schedule({"ecotone": 0}).activating(0) == ()
+    assert schedule({"ecotone": 1}).activating(1) == (), "no block before it"
+    assert [fork.name for fork in schedule({"ecotone": 1}).activating(2)] == ["ecotone"]

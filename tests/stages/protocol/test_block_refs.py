@@ -1,0 +1,226 @@
+"""L2 blocks: references, sealed payloads, JSON-RPC blocks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.protocol import block_refs
+from rollup_node.stages.protocol.block_refs import BlockError
+from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.hashes import payload_block_hash, payload_header
+from rollup_node.stages.protocol.headers import _FIELDS, decode_header
+from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.system_config import packed_scalar
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
+
+CONFIG = RollupConfig(
+    genesis=Genesis(
+        BlockId(1, b"\x01" * 32),
+        BlockId(40, b"\x02" * 32),
+        1000,
+        SystemConfig(b"\x03" * 20, ZERO_HASH, ZERO_HASH, 30_000_000),
+    ),
+    block_time=2,
+    max_sequencer_drift=600,
+    seq_window_size=10,
+    channel_timeout=300,
+    l1_chain_id=1,
+    l2_chain_id=10,
+    fork_times={name: 0 for name in FORK_NAMES[: FORK_NAMES.index("granite") + 1]},
+    batch_inbox=b"\x03" * 20,
+    deposit_contract=b"\x04" * 20,
+    l1_system_config=b"\x05" * 20,
+)
+INFO = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20, base_fee_scalar=3, blob_base_fee_scalar=4, blob_base_fee=1)
+FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, regolith=True)
+USER = bytes.fromhex(
+    "f8728307bfbc85174876e80082520894f730ffc20a30880468a52f8672bdbcc5ef7725fa87b1a2bc2ec50000808401546d72a070c8d90132"
+    "e5bdb0488d3a877c6afd0d20646e601e113f5c528c01d158d5eb60a0548ad8581418a27a6540a9d26a262a0123456789abcdef0123456789"
+    "abcdef01"
+)
+DRAFT = ExecutionPayload(
+    parent_hash=b"\x11" * 32,
+    fee_recipient=b"\x12" * 20,
+    state_root=b"\x13" * 32,
+    receipts_root=b"\x14" * 32,
+    logs_bloom=bytes(256),
+    prev_randao=b"\x15" * 32,
+    block_number=41,
+    gas_limit=30_000_000,
+    gas_used=50_000,
+    timestamp=1002,
+    extra_data=b"",
+    base_fee=7,
+    block_hash=ZERO_HASH,
+    transactions=(FIRST,),
+    withdrawals=True,
+    blob_gas_used=0,
+    excess_blob_gas=0,
+    withdrawals_root=None,
+    parent_beacon_root=b"\x16" * 32,
+)
+PAYLOAD = msgspec.structs.replace(DRAFT, block_hash=payload_block_hash(DRAFT))
+
+
+def changed(**changes: Any) -> ExecutionPayload:
+    return msgspec.structs.replace(PAYLOAD, **changes)
+
+
+def sealed(**changes: Any) -> ExecutionPayload:
+    draft = changed(**changes)
+    return msgspec.structs.replace(draft, block_hash=payload_block_hash(draft))
+
+
+def deposit_json() -> dict[str, Any]:
+    return {
+        "type": "0x7e",
+        "sourceHash": "0x" + FIRST[4:36].hex(),
+        "from": "0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001",
+        "to": "0x4200000000000000000000000000000000000015",
+        "mint": None,
+        "value": "0x0",
+        "gas": hex(1_000_000),
+        "isSystemTx": False,
+        "input": "0x" + FIRST[-164:].hex(),
+    }
+
+
+def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
+    header = msgspec.structs.asdict(payload_header(payload))
+    found: dict[str, Any] = {}
+    for attribute, name, _, _ in _FIELDS:
+        value = header[attribute]
+        if value is not None:
+            found[name] = hex(value) if isinstance(value, int) else "0x" + value.hex()
+    return found | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
+
+
+REF = L2BlockRef(PAYLOAD.block_hash, 41, b"\x11" * 32, 1002, BlockId(5, b"\x08" * 32), 9)
+
+
+def test_references_of_payloads() -> None:
+    assert block_refs.block_ref_of_payload(CONFIG, PAYLOAD) == REF
+    genesis = changed(block_number=40, block_hash=b"\x02" * 32, transactions=())
+    assert block_refs.block_ref_of_payload(CONFIG, genesis) == L2BlockRef(
+        b"\x02" * 32, 40, b"\x11" * 32, 1002, CONFIG.genesis.l1, 0
+    )
+
+
+def test_a_foreign_genesis_is_refused() -> None:
+    with pytest.raises(BlockError, match="expected L2 genesis hash"):
+        block_refs.block_ref_of_payload(CONFIG, changed(block_number=40))
+    with pytest.raises(BlockError, match="expected L2 genesis hash"):
+        block_refs.l2_ref_from_json(CONFIG, block_json() | {"number": "0x28"})
+
+
+def test_the_config_of_a_payload() -> None:
+    found = block_refs.config_of_payload(CONFIG, PAYLOAD)
+    assert found == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
+
+
+@pytest.mark.parametrize(
+    ("transactions", "text"),
+    [
+        ((), "no transactions"),
+        ((USER,), "first transaction is no deposit"),
+        ((b"", FIRST), "first transaction is no deposit"),
+        ((FIRST, USER, FIRST), "deposit transaction 2 stands after transaction 1"),
+        ((FIRST, USER, b""), "transaction 2 is empty"),
+        ((FIRST, b"", FIRST), "transaction 1 is empty"),
+        ((b"\x7e\xc0", USER), "malformed deposit"),
+        ((l1_info_deposit(INFO, L1InfoFormat.BEDROCK, True), USER), "ecotone L1 info"),
+    ],
+)
+def test_sealed_payloads_that_are_no_block(transactions: tuple[bytes, ...], text: str) -> None:
+    assert text in (block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) or "")
+
+
+@pytest.mark.parametrize("transactions", [(FIRST,), (FIRST, FIRST), (FIRST, USER, USER), (FIRST, FIRST, USER)])
+def test_sealed_payloads_that_pass(transactions: tuple[bytes, ...]) -> None:
+    assert block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) is None
+
+
+def test_references_from_json() -> None:
+    assert block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
+    found = block_refs.l1_ref_from_json(block_json() | {"transactions": []})
+    assert (found.hash, found.number, found.parent_hash, found.timestamp) == (REF.hash, 41, b"\x11" * 32, 1002)
+
+
+def test_payloads_from_json() -> None:
+    assert block_refs.payload_from_block_json(block_json()) == PAYLOAD
+
+
+@pytest.mark.parametrize("root", [b"\x17" * 32, EMPTY_ROOT])
+def test_isthmus_payloads_from_json_keep_their_root(root: bytes) -> None:
+    payload = sealed(withdrawals_root=root)
+    assert block_refs.payload_from_block_json(block_json(payload)) == payload
+
+
+def test_payloads_of_older_forks_from_json() -> None:
+    canyon = sealed(blob_gas_used=None, excess_blob_gas=None, parent_beacon_root=None)
+    bedrock = sealed(blob_gas_used=None, excess_blob_gas=None, parent_beacon_root=None, withdrawals=False)
+    for payload in (canyon, bedrock):
+        assert block_refs.payload_from_block_json(block_json(payload)) == payload
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"gasUsed": "0x1"}, "does not have the hash"),
+        ({"hash": "0x" + "00" * 32}, "does not have the hash"),
+        ({"transactions": []}, "does not have the hash"),
+        ({"transactions": None}, "transactions are not a list"),
+        ({"transactions": ["0x" + "00" * 32]}, "block 41: malformed transaction"),
+        ({"withdrawals": [{}]}, "no withdrawals"),
+        ({"hash": None}, "malformed block"),
+        ({"stateRoot": "0x00"}, "malformed block: stateRoot"),
+    ],
+)
+def test_json_that_is_no_payload(changes: dict[str, Any], text: str) -> None:
+    with pytest.raises(BlockError) as raised:
+        block_refs.payload_from_block_json(block_json() | changes)
+    assert text in str(raised.value)
+
+
+def test_without_verification_the_hash_is_taken_as_given() -> None:
+    found = block_refs.payload_from_block_json(block_json() | {"gasUsed": "0x1"}, verify=False)
+    assert (found.gas_used, found.block_hash) == (1, PAYLOAD.block_hash)
+
+
+@pytest.mark.parametrize(
+    "transactions",
+    [None, [], ["0x" + "00" * 32], [{"type": "0x2"}], [{"type": "0x7e"}], [{"type": "0x7e", "input": "0x"}]],
+)
+def test_json_without_l1_info_has_no_reference(transactions: Any) -> None:
+    with pytest.raises(BlockError):
+        block_refs.l2_ref_from_json(CONFIG, block_json() | {"transactions": transactions})
+
+
+@pytest.mark.parametrize("block", [None, [], "0x", 7])
+def test_what_is_no_block(block: Any) -> None:
+    for read in (
+        block_refs.l1_ref_from_json,
+        block_refs.payload_from_block_json,
+        lambda found: block_refs.l2_ref_from_json(CONFIG, found),
+    ):
+        with pytest.raises(BlockError, match="expected a block object"):
+            read(block)
+
+
+def test_real_blocks_hash_as_payloads(shared_data: Path) -> None:
+    for block in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
+        header = decode_header(bytes.fromhex(block["header_rlp"]))
+        payload = block_refs._payload(
+            header, bytes.fromhex(block["hash"][2:]), tuple(bytes.fromhex(each) for each in block["txs"])
+        )
+        assert payload_block_hash(payload) == payload.block_hash
+        assert payload.withdrawals and payload.withdrawals_root is None
+        assert block_refs.sealed_problem(CONFIG, payload) is None
+        assert block_refs.block_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)
