@@ -43,6 +43,9 @@ class Endpoint(Protocol):
 
 E = TypeVar("E", bound=Endpoint)
 
+_unclosed: "set[Bus]" = set()
+"""Collecting a context before its sockets blocks for ever, so a bus that an error leaves behind is kept."""
+
 
 class Bus:
     """All channels of one process. Made by the runtime; a test of stages uses `Bus.for_test`.
@@ -72,6 +75,7 @@ class Bus:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._board_due = 0.0
         self._on_close: list[Callable[[], None]] = []
+        _unclosed.add(self)
 
     @staticmethod
     def for_test(
@@ -156,6 +160,7 @@ class Bus:
                 link.close()
         self._endpoints = []
         self._context.destroy(linger=0)
+        _unclosed.discard(self)
         while self._on_close:
             self._on_close.pop()()
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -260,3 +262,32 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert set(os.listdir("/proc/self/fd")) == descriptors
     assert set(os.listdir("/dev/shm")) == shared
+
+
+def test_a_bus_left_open_by_an_error_does_not_hang_the_process(tmp_path: Path) -> None:
+    code = f"""
+import asyncio, gc, msgspec, pathlib
+from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.channels import Channel, Pattern
+
+class Want(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    number: int
+
+async def main():
+    table = (Channel("a.b", Pattern.ASK, "a", ("b",), up=Want, down=Want),)
+    buses = Bus.for_test(table, pathlib.Path({str(tmp_path)!r}), {{"a": 1, "b": 1}})
+    buses["a"].serve("a.b", lambda peer, message: 1 // message.number)
+    buses["b"].connect("a.b", print).send(Want(0))
+    async with asyncio.TaskGroup() as group:
+        for bus in buses.values():
+            group.create_task(bus.run())
+
+try:
+    asyncio.run(main())
+except* ZeroDivisionError:
+    print("a bug")
+gc.collect()
+print("the end")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert ended.stdout == "a bug\nthe end\n"
