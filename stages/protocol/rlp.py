@@ -74,12 +74,10 @@ def encode(item: Item) -> bytes:
 
 def decode(data: bytes) -> Any:
     """The one item that `data` is: bytes or a nested list; RlpError otherwise."""
-    if not data:
-        raise RlpError("no bytes where an item must be")
-    item, end = _decode_at(data, 0, len(data), 0)
-    if end != len(data):
-        raise RlpError(f"{len(data) - end} bytes after the item")
-    return item
+    is_list, start, stop = header(data, 0, len(data))
+    if stop != len(data):
+        raise RlpError(f"{len(data) - stop} bytes after the item")
+    return _items(data, start, stop, MAX_DEPTH) if is_list else data[start:stop]
 
 
 def decode_list(data: bytes, count: int | None = None) -> list[Any]:
@@ -160,25 +158,28 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
     return items
 
 
-def _decode_at(data: bytes, at: int, end: int, depth: int) -> tuple[Any, int]:
-    is_list, start, stop = header(data, at, end)
-    if not is_list:
-        return data[start:stop], stop
-    if depth == MAX_DEPTH:
-        raise RlpError(f"lists nested deeper than {MAX_DEPTH}")
+def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:
+    """The items between two places, of which lists may be nested `depth - 1` times more. Short items are read here,
+    the others by `header`."""
     items: list[Any] = []
-    while start < stop:
-        first = data[start]
+    append = items.append
+    while at < end:
+        first = data[at]
         if first < 0x80:
-            items.append(data[start : start + 1])
-            start += 1
+            append(data[at : at + 1])
+            at += 1
         elif first < 0xB8 and first != 0x81:
-            after = start + first - 0x7F
-            if after > stop:
+            stop = at + first - 0x7F
+            if stop > end:
                 raise RlpError("item cut off")
-            items.append(data[start + 1 : after])
-            start = after
+            append(data[at + 1 : stop])
+            at = stop
         else:
-            item, start = _decode_at(data, start, stop, depth + 1)
-            items.append(item)
-    return items, stop
+            is_list, start, at = header(data, at, end)
+            if not is_list:
+                append(data[start:at])
+            elif depth == 1:
+                raise RlpError(f"lists nested deeper than {MAX_DEPTH}")
+            else:
+                append(_items(data, start, at, depth - 1))
+    return items
