@@ -71,6 +71,7 @@ _TABLE: tuple[Metric, ...] = (
     Metric("derivation_idle", Kind.GAUGE, "1 when derivation has no more data"),
     Metric("pipeline_resets", Kind.EVENT, "Resets of the derivation pipeline"),
     Metric("derived_batches", Kind.EVENT, "Batches derived", ("type",)),
+    Metric("derivation_drops_total", Kind.COUNTER, "What went no further, by rule", ("effect", "rule")),
     Metric("head_channel", Kind.EVENT, "Changes of the channel read"),
     Metric("channel_timeout", Kind.EVENT, "Channels that timed out"),
     Metric("frame_added", Kind.EVENT, "Frames added to channels"),

@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.trace import Trace
 from rollup_node.stages.messages import BlobContent
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.transactions import BLOB
-from rollup_node.stages.protocol.types import Address, BlobRef, InboxTransaction, L1Block
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTransaction, L1Block
 
 
 def batcher_transactions(block: L1Block, batcher: Address) -> list[InboxTransaction]:
@@ -50,10 +50,10 @@ class DataSource:
         blobs = wanted_blobs(self._items)
         self._need = NeedBlobs(block.ref, blobs) if blobs else None
 
-    def add_blobs(self, block_hash: bytes, contents: Sequence[BlobContent]) -> bool:
+    def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
         """Brings the blobs of the block; False if they are not what is needed."""
         need = self._need
-        if need is None or need.block.hash != block_hash:
+        if need is None or not self.is_waiting_for(block_hash):
             return False
         if [content.hash for content in contents] != [blob.hash for blob in need.blobs]:
             return False
@@ -62,6 +62,10 @@ class DataSource:
         decoded = [self._decoded(item, next(remaining)) if isinstance(item, BlobRef) else item for item in self._items]
         self._items = deque(data for data in decoded if data is not None)
         return True
+
+    def is_waiting_for(self, block_hash: Hash) -> bool:
+        """Whether the blobs of this block are needed."""
+        return self._need is not None and self._need.block.hash == block_hash
 
     def _decoded(self, blob: BlobRef, content: BlobContent) -> bytes | None:
         if content.data is None:

@@ -55,7 +55,7 @@ class _Pipeline:
     def __init__(self, deriver: "Deriver", base: L1Block, config: SystemConfig) -> None:
         schedule, trace = deriver.config.schedule(), deriver.trace
         self.block = base
-        self.traversal = L1Traversal(schedule, trace, base, config)
+        self.traversal = L1Traversal(schedule, trace, base.ref, config)
         self.intake = Intake(self.traversal.rules, trace)
         self.reader = ChannelReader(schedule, span_rules(deriver.config), trace)
         self.epochs = Epochs(base)
@@ -117,6 +117,11 @@ class Deriver:
         return None if self._pipeline is None else self._pipeline.traversal.origin
 
     @property
+    def origin_config(self) -> SystemConfig | None:
+        """The system config at the L1 block being read."""
+        return None if self._pipeline is None else self._pipeline.traversal.config
+
+    @property
     def waiting(self) -> Reason | None:
         """Why the batch at the head of the queue can neither be taken nor dropped."""
         return None if self._pipeline is None else self._pipeline.batches.waiting
@@ -169,6 +174,13 @@ class Deriver:
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
         """Brings the blobs that are needed; False if they are others."""
         return self._pipeline is not None and self._pipeline.intake.source.add_blobs(block_hash, contents)
+
+    def blobs_gone(self, block_hash: Hash) -> None:
+        """Every source says that it has not got the blobs that are needed: the L1 block is probably not canonical any
+        more (derivation-rules T8)."""
+        pipeline = self._pipeline
+        if pipeline is not None and pipeline.intake.source.is_waiting_for(block_hash):
+            self._ask_reset(Why.BLOBS_GONE(number=pipeline.block.header.number))
 
     def add_decoded(self, key: bytes, result: DecodedChannel) -> bool:
         """Brings the result of the task that is needed; False if it is another."""

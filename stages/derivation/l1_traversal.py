@@ -14,18 +14,18 @@ class L1Traversal:
     """Walks block by block from a base whose updates `config` already holds. This config serves the batcher filter
     only; attributes use the one that stands in the parent L2 block."""
 
-    def __init__(self, schedule: ForkSchedule, trace: Trace, base: L1Block, config: SystemConfig) -> None:
-        self.origin: L1BlockRef = base.ref
-        self.rules: L1Rules = schedule.l1(base.header.timestamp)
+    def __init__(self, schedule: ForkSchedule, trace: Trace, base: L1BlockRef, config: SystemConfig) -> None:
+        self.origin = base
+        self.rules: L1Rules = schedule.l1(base.timestamp)
         self._schedule = schedule
         self._trace = trace
-        self._config = config
+        self.config = config
         trace.origin = self.origin
 
     @property
     def batcher(self) -> Address:
         """Whose transactions count in the block being read."""
-        return self._config.batcher
+        return self.config.batcher
 
     def refusal(self, block: L1Block) -> Reason | None:
         """Why the block is not the next one of the chain (T3)."""
@@ -38,7 +38,7 @@ class L1Traversal:
         self.origin = self._trace.origin = block.ref
         self.rules = self._schedule.l1(block.header.timestamp)
         if block.config_updates:
-            self._config, skipped = apply_updates(self._config, block.config_updates, self.rules)
+            self.config, skipped = apply_updates(self.config, block.config_updates, self.rules)
             for update in skipped:
                 reason = Why.CONFIG_UPDATE(log=update.log_index, problem=update.text)
                 self._trace.note(Effect.IGNORED, reason)

@@ -43,7 +43,7 @@ class Listing:
         schedule, self._trace = config.schedule(), Trace()
         self._schedule = schedule
         self._fixed_batcher = batcher
-        self._traversal = L1Traversal(schedule, self._trace, first, config.genesis.system_config)
+        self._traversal = L1Traversal(schedule, self._trace, first.ref, config.genesis.system_config)
         self._intake = Intake(self._traversal.rules, self._trace)
         self._reader = ChannelReader(schedule, span_rules(config), self._trace)
 

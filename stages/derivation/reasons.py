@@ -41,9 +41,10 @@ class Why(Enum):
     L1_PARENT = Rule("T3", "L1 block", "L1 block {number} has parent {parent}, expected {expected}")
     L1_BASE = Rule("RS1", "L1 block", "L1 block {number} is {got}, the reset's base is {expected}")
 
+    BLOBS_GONE = Rule("T8", "L1 block", "nobody has the blobs of L1 block {number}")
+
     SENDER = Rule("F4", "transaction", "sender {sender} is not the batcher {batcher}")
     BLOB = Rule("O7", "blob", "blob {index} ({hash}) does not decode: {problem}")
-    INBOX_KIND = Rule("F1", "transaction", "transaction type {kind} carries no batch data")
 
     FRAMES_EMPTY = Rule("P1", "frames", "no bytes")
     FRAMES_VERSION = Rule("P2", "frames", "unknown version {version}")
