@@ -17,6 +17,8 @@ UPDATE_FRACTIONS = {
     "bpo1": 8_346_193,
     "bpo2": 11_684_671,
 }
+_MAX_EXPONENT = 177
+"""A blob base fee of more than e^177 wei does not fit 256 bits."""
 _PECTRA_LATE_CHAINS = (11_155_111, 17_000)
 _FORK_TIMES = ("shanghai", *BLOB_FORKS, "amsterdam", "verkle", "ubt")
 _OP_FORK_TIMES = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
@@ -85,10 +87,14 @@ def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
 
 
 def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time: int | None) -> int:
-    """The blob base fee of an L1 block in wei; 1 before blobs."""
-    if header.excess_blob_gas is None:
+    """The blob base fee of an L1 block in wei; 1 before blobs. CriticalError where there cannot be one."""
+    excess = header.excess_blob_gas
+    if excess is None:
         return 1
-    return blob_base_fee(header.excess_blob_gas, chain.update_fraction(header.timestamp, pectra_blob_schedule_time))
+    fraction = chain.update_fraction(header.timestamp, pectra_blob_schedule_time)
+    if excess > _MAX_EXPONENT * fraction:
+        raise CriticalError(f"excess blob gas {excess} of L1 block {header.ref} is impossible: check the L1 endpoint")
+    return blob_base_fee(excess, fraction)
 
 
 def pectra_schedule_probably_missing(chain: L1Chain, l2_genesis_time: int, correction_time: int | None) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import attributes as builder
 from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
@@ -184,6 +186,23 @@ def test_bad_deposits_are_critical_and_named() -> None:
     assert [each.log_index for each in raised.value.failures] == [3, 9]
     assert isinstance(raised.value, CriticalError)
     assert "\n" not in str(raised.value)
+
+
+TOPICS = st.lists(st.sampled_from([DEPOSIT_TOPIC, CONFIG_UPDATE_TOPIC, ZERO_HASH, b"\x01" * 32]), max_size=5)
+LOGS = st.lists(
+    st.builds(Log, st.just(PORTAL), TOPICS.map(tuple), st.binary(max_size=130), st.integers(0, 9)), max_size=3
+)
+
+
+@given(LOGS, LOGS, st.sampled_from(FORK_NAMES[1:]))
+def test_no_logs_whatever_end_in_anything_but_a_named_error(deposits: Any, updates: Any, fork: str) -> None:
+    config = until(fork)
+    try:
+        built = prepared(config, epoch(), deposits=tuple(deposits), updates=tuple(updates)).attributes
+    except (DepositsRefusedError, L1InfoRefusedError):
+        return
+    assert is_deposit(built.transactions[0])
+    assert config_after(config, built, 50).batcher == CONFIG.batcher or updates
 
 
 def test_an_unreadable_scalar_is_critical_from_ecotone_on() -> None:

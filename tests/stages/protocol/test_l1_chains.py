@@ -80,6 +80,11 @@ def test_blob_base_fee_of_blocks() -> None:
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(0), None) == 1
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(40_000_000), None) == 2944
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(40_000_000), 1742486400) == 159773
+    largest = l1_chains.l1_blob_base_fee(SEPOLIA, header(177 * 5007716), None)
+    assert 2**255 < largest < 2**256
+    for impossible in (177 * 5007716 + 1, 2**64 - 1):
+        with pytest.raises(CriticalError, match="is impossible"):
+            l1_chains.l1_blob_base_fee(SEPOLIA, header(impossible), None)
 
 
 @given(st.integers(0, 300_000_000), st.sampled_from(sorted(set(l1_chains.UPDATE_FRACTIONS.values()))))
