@@ -113,11 +113,11 @@ class Bus:
         entry = self._entry(channel, Pattern.STATUS, serving=True)
         return self._add(Publisher(self._link(entry, zmq.XPUB), self._courier, entry.down))
 
-    def subscribe(self, channel: str, handler: Callable[[Any], None]) -> None:
+    def subscribe(self, channel: str, handler: Callable[[Any], None]) -> Subscriber:
         """Connects to a STATUS channel."""
         entry = self._entry(channel, Pattern.STATUS, serving=False)
         link = self._link(entry, zmq.SUB)
-        self._add(Subscriber(channel, link, self._courier, self._server(entry), entry.down, handler))
+        return self._add(Subscriber(channel, link, self._courier, self._server(entry), entry.down, handler))
 
     def dispatch(self, channel: str) -> Pool:
         """Binds a WORK channel whose tasks this role has."""

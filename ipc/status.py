@@ -1,6 +1,7 @@
 """STATUS channels: each message is the whole state of its type, repeated, so that a lost one costs half a second and
 a subscriber needs no snapshot. (incarnation, sequence) orders them."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,8 @@ class Publisher:
 
 
 class Subscriber:
-    """The connected side: hands on only states newer than the last of their type."""
+    """The connected side: hands on only states newer than the last of their type. `heard_at` is the monotonic time of
+    the last message, repeated ones too; None before the first."""
 
     def __init__(
         self, name: str, link: Link, courier: Courier, server: int, down: Any, handler: Callable[[Any], None]
@@ -60,6 +62,7 @@ class Subscriber:
         self._name, self._link, self._courier, self._server = name, link, courier, server
         self._codec, self._handler = Codec(down), handler
         self._last: dict[type, tuple[int, int]] = {}
+        self.heard_at: float | None = None
 
     def drain(self) -> bool:
         """Handles what has come in."""
@@ -75,6 +78,7 @@ class Subscriber:
         except Unusable as problem:
             self._courier.count(self._name, problem)
             return
+        self.heard_at = time.monotonic()
         age = (peer.incarnation, sequence)
         if age > self._last.get(type(state), (0, 0)):
             self._last[type(state)] = age
