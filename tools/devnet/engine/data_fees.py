@@ -132,12 +132,13 @@ def fastlz_length(data: bytes) -> int:
     seen: dict[int, int] = {}
     limit = max(len(data) - _TAIL, 0)
     total, literals_from, at = 0, 0, 2
+    triple = _triple(data, 1)
     while at < limit:
-        triple = data[at : at + 3]
-        slot = _slot(triple)
+        triple = triple >> 8 | data[at + 2] << 16
+        slot = triple * _HASH_FACTOR >> 19 & _WINDOW
         match = seen.get(slot, 0)
         seen[slot] = at
-        if at - match > _WINDOW or data[match : match + 3] != triple or at + 1 >= limit:
+        if at - match > _WINDOW or triple != int.from_bytes(data[match : match + 3], "little") or at + 1 >= limit:
             at += 1
             continue
         if at > literals_from:
@@ -147,14 +148,15 @@ def fastlz_length(data: bytes) -> int:
         total += 3 * whole + (3 if rest >= 6 else 2)
         at += length
         for _ in range(2):
-            seen[_slot(data[at : at + 3])] = at
+            triple = _triple(data, at)
+            seen[triple * _HASH_FACTOR >> 19 & _WINDOW] = at
             at += 1
         literals_from = at
     return total + _literals_length(len(data) - literals_from)
 
 
-def _slot(triple: bytes) -> int:
-    return int.from_bytes(triple, "little") * _HASH_FACTOR >> 19 & _WINDOW
+def _triple(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 3], "little")
 
 
 def _literals_length(count: int) -> int:
