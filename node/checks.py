@@ -34,7 +34,8 @@ log = get_logger("start")
 
 
 class Endpoints(NamedTuple):
-    """What is looked at, and for which chain. `beacon_may_fail` turns a failed beacon check into a warning."""
+    """What is looked at, and for which chain. `beacon_may_fail` turns a failed beacon check into a warning;
+    `l1_genesis` False leaves out the L1 genesis block, for an endpoint that holds only part of the chain."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -44,6 +45,7 @@ class Endpoints(NamedTuple):
     beacon: str | None = None
     beacon_header: tuple[str, str] | None = None
     beacon_may_fail: bool = False
+    l1_genesis: bool = True
 
 
 class Patience(NamedTuple):
@@ -77,7 +79,8 @@ async def check_endpoints(endpoints: Endpoints, patience: Patience = PATIENCE) -
 
 async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
     """Every L1 endpoint that answers must be the chain's L1, and one must answer."""
-    genesis, chain_id = endpoints.rollup.genesis.l1, endpoints.rollup.l1_chain_id
+    genesis = endpoints.rollup.genesis.l1 if endpoints.l1_genesis else None
+    chain_id = endpoints.rollup.l1_chain_id
     clients = [JsonRpcClient(url, timeout=patience.timeout) for url in endpoints.l1]
 
     async def one_round() -> None:
@@ -134,14 +137,16 @@ def _is_about_the_token(error: EndpointError | RpcFailure) -> bool:
     return any(word in error.message.lower() for word in TOKEN_WORDS)
 
 
-async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId) -> None:
-    """The chain id and the genesis block hash; a provider that has dropped the genesis block is believed."""
+async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId | None) -> None:
+    """The chain id, and the genesis block hash where it is given; a provider that has dropped the genesis block is believed."""
     advice = "check --l1" if layer == "L1" else "check --l2"
     advice += " and --network or --rollup.config"
     try:
         found = from_quantity(await client.call("eth_chainId"), bits=256)
         if found != chain_id:
             raise SetupError(f"incorrect {layer} RPC chain id {found}, expected {chain_id} ({client.name}): {advice}")
+        if genesis is None:
+            return
         block = await _block(client, genesis.number)
         if block is None:
             log.warn(f"the {layer} endpoint does not have the genesis block, its hash is not checked")

@@ -98,8 +98,8 @@ def endpoints(values: Values, chain: ChosenChain, jwt: JwtSecret) -> Endpoints:
 def stage_configs(values: Values, chain: ChosenChain, jwt: JwtSecret, directory: Path) -> dict[str, object]:
     """Each role's config."""
     return {
-        "l1": _l1(values, chain),
-        "blobs": _blobs(values, chain),
+        "l1": l1_config(values, chain),
+        "blobs": blobs_config(values, chain),
         "derivation": DerivationConfig(
             rollup=chain.config,
             l1_chain=chain.l1_chain,
@@ -111,7 +111,8 @@ def stage_configs(values: Values, chain: ChosenChain, jwt: JwtSecret, directory:
     }
 
 
-def _l1(values: Values, chain: ChosenChain) -> L1Config:
+def l1_config(values: Values, chain: ChosenChain) -> L1Config:
+    """What the l1 process is told."""
     return L1Config(
         endpoints=values["l1"],
         rollup=chain.config,
@@ -127,7 +128,8 @@ def _l1(values: Values, chain: ChosenChain) -> L1Config:
     )
 
 
-def _blobs(values: Values, chain: ChosenChain) -> BlobsConfig:
+def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
+    """What the blobs process is told."""
     return BlobsConfig(
         beacon=values["l1.beacon"],
         rollup=chain.config,

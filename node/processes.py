@@ -60,17 +60,19 @@ def node_rows(configs: Mapping[str, object], workers: int) -> tuple[Row, ...]:
     """The rows of a real node, given each role's config and the number of compute processes (at least 1)."""
     if set(configs) != {kind.role for kind in PROCESSES}:
         raise ValueError(f"configs are needed for {', '.join(kind.role for kind in PROCESSES)}")
-    return tuple(
-        Row(
-            role=kind.role,
-            build=kind.build,
-            config=configs[kind.role],
-            copies=workers if kind.numbered else 1,
-            numbered=kind.numbered,
-            preload=kind.preload,
-            prepare=_caller(kind.prepare) if kind.prepare else None,
-        )
-        for kind in PROCESSES
+    return tuple(row_of(kind, configs[kind.role], workers) for kind in PROCESSES)
+
+
+def row_of(kind: ProcessKind, config: object, workers: int) -> Row:
+    """The row of one kind of process."""
+    return Row(
+        role=kind.role,
+        build=kind.build,
+        config=config,
+        copies=workers if kind.numbered else 1,
+        numbered=kind.numbered,
+        preload=kind.preload,
+        prepare=_caller(kind.prepare) if kind.prepare else None,
     )
 
 

@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "node": {"ipc", "stages", "node"},
     "tools": set(PACKAGES),
 }
-SHELL_FILE = re.compile(r"(process|client\w*|server\w*|transport\w*|store\w*|metrics)\.py")
+SHELL_FILE = re.compile(r"(process\w*|client\w*|server\w*|transport\w*|store\w*|metrics)\.py")
 IMPURE = {"asyncio", "aiohttp", "zmq", "socket", "ssl", "time", "random", "os", "logging", "threading", "subprocess"}
 IMPURE_INNER = {f"{NAMESPACE}.ipc.{name}" for name in ("bus", "log", "jsonrpc", "sockets", "pool", "worker", "status")}
 STAGES = {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}

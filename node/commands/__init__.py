@@ -1,0 +1,1 @@
+"""Commands beside running a node: the same processes, put together for one question."""

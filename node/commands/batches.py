@@ -1,0 +1,43 @@
+"""`rollup-node batches`: every batch in a range of L1 blocks, as it lies there, judged by no rule of validity."""
+
+from collections.abc import Sequence
+
+from rollup_node.node.commands.common import Outputs, Parser, address, block_number, read, run
+from rollup_node.node.exits import SetupError
+from rollup_node.node.processes import Row
+from rollup_node.stages.derivation.process_listing import ListingConfig
+
+DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, channel, kind,
+first timestamp, blocks, transactions, and the sha256 over the transaction hashes. Reading begins without open
+channels; the batcher is the one of the genesis config, changed by the updates in the range."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; 0 when the whole range was read."""
+    parser = Parser("batches", DESCRIPTION)
+    parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
+    parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
+    parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    command = read(parser, words)
+    own = command.own
+    if own.to_l1 < own.from_l1:
+        raise SetupError(f"--to-l1 {own.to_l1} is before --from-l1 {own.from_l1}")
+    outputs = Outputs.open()
+    config = ListingConfig(
+        rollup=command.chain.config,
+        first=own.from_l1,
+        last=own.to_l1,
+        batcher=own.batcher,
+        as_json=own.json,
+        output=outputs.results,
+        errors=outputs.errors,
+    )
+    job = Row(
+        "derivation",
+        "rollup_node.stages.derivation.process_listing:build",
+        config,
+        one_shot=True,
+        keep=tuple(outputs),
+    )
+    return run(command, [job])

@@ -1,0 +1,199 @@
+"""In derivation's place for `rollup-node batches`: reads a range of L1 blocks and writes down every batch in it."""
+
+import asyncio
+import os
+import time
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.ipc.activity import Activity, Finished
+from rollup_node.ipc.bus import Bus
+from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
+from rollup_node.stages.derivation.listing import ListedBatch, Listing
+from rollup_node.stages.messages import (
+    BlobsFound,
+    BlobsMissing,
+    Health,
+    L1BlockFound,
+    L1BlockMissing,
+    WantBlobs,
+    WantL1Blocks,
+)
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
+
+REPEAT_SECONDS = 0.3
+PATIENCE_SECONDS = 15.0
+WINDOW = 64
+FAILED = 1
+
+
+class ListingConfig(msgspec.Struct, frozen=True):
+    """The range of L1 blocks, ends included. `batcher` None: the genesis config's with the range's updates. Lines go
+    to the descriptor `output`, the one line of a failure to `errors`."""
+
+    rollup: RollupConfig
+    first: int
+    last: int
+    batcher: Address | None
+    as_json: bool
+    output: int
+    errors: int
+
+
+class ListingStage:
+    """State: the blocks and blobs that are at hand ahead of the one being read."""
+
+    def __init__(self, config: ListingConfig, bus: Bus, meter: Meter) -> None:
+        self._config = config
+        self._next = config.first
+        self._blocks: dict[int, L1Block] = {}
+        self._contents: dict[Hash, BlobsFound] = {}
+        self._listing: Listing | None = None
+        self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
+        self._problem = ""
+        self._stuck_since = time.monotonic()
+        self._said: dict[object, float] = {}
+        self._schedule = config.rollup.schedule()
+        self._work = Activity("list", self._step)
+        self.activities = [self._work]
+        self._l1 = bus.connect("l1.blocks", self._on_l1)
+        self._blobs = bus.connect("blobs.contents", self._on_blobs)
+        self._publisher = bus.publish("status.derivation")
+        bus.dispatch("work.derivation")
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Has nothing that could be reset."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Tells what is wrong."""
+        self._publisher.set(Health(problems))
+
+    def _on_l1(self, message: L1BlockFound | L1BlockMissing) -> None:
+        if isinstance(message, L1BlockMissing):
+            if message.problem is not None:
+                self._problem = f"L1 block {message.number}: {message.problem}"
+            elif message.number == self._next:
+                self._problem = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
+        elif self._next <= message.block.header.number <= self._config.last:
+            self._blocks[message.block.header.number] = message.block
+        self._work.wake.set()
+
+    def _on_blobs(self, message: BlobsFound | BlobsMissing) -> None:
+        if isinstance(message, BlobsFound):
+            self._contents[message.block_hash] = message
+        else:
+            self._problem = f"blobs: {message.problem}"
+        self._work.wake.set()
+
+    async def _step(self) -> float:
+        lines = self._read()
+        if lines:
+            self._stuck_since, self._problem = time.monotonic(), ""
+            await self._write(self._config.output, "".join(lines))
+        if self._next > self._config.last:
+            raise Finished()
+        if self._problem and time.monotonic() - self._stuck_since > PATIENCE_SECONDS:
+            await self._write(self._config.errors, f"rollup-node: {self._problem}\n")
+            raise Finished(FAILED)
+        self._ask(time.monotonic())
+        return REPEAT_SECONDS
+
+    def _read(self) -> list[str]:
+        """Reads as many blocks as are there; the lines of their batches, with an empty one for each block."""
+        lines = []
+        while self._next <= self._config.last and (batches := self._read_next()) is not None:
+            lines += ["", *(self._line(batch) for batch in batches)]
+            self._next += 1
+        return lines
+
+    def _read_next(self) -> list[ListedBatch] | None:
+        if self._opened is None:
+            block = self._blocks.pop(self._next, None)
+            if block is None:
+                return None
+            if self._listing is None:
+                self._listing = Listing(self._config.rollup, block, self._config.batcher)
+            self._opened = block, self._listing.open(block)
+        block, wanted = self._opened
+        contents = self._contents.pop(block.header.hash, None)
+        if wanted and contents is None:
+            return None
+        assert self._listing is not None
+        found = self._listing.batches(contents.contents if contents is not None else ())
+        batches = [batch for batch in found if isinstance(batch, ListedBatch)]
+        self._opened = None
+        return batches
+
+    def _line(self, batch: ListedBatch) -> str:
+        values = batch_values(batch)
+        if self._config.as_json:
+            return orjson.dumps(values).decode() + "\n"
+        return (
+            f"L1 {batch.inclusion}  channel {batch.channel.hex()}  {batch.kind}  time {batch.first_timestamp}  "
+            f"blocks {batch.blocks}  transactions {batch.transactions}  {batch.digest.hex()}\n"
+        )
+
+    def _ask(self, now: float) -> None:
+        first = self._next
+        while first in self._blocks or (self._opened is not None and first == self._next):
+            first += 1
+        last = min(self._config.last, self._next + WINDOW - 1)
+        if first <= last and self._due("l1", now):
+            self._l1.send(WantL1Blocks(first, last - first + 1))
+        if self._opened is not None and self._opened[1]:
+            self._want_blobs(*self._opened, True, now)
+        for block in self._blocks.values():
+            batcher = self._config.batcher or self._config.rollup.genesis.system_config.batcher
+            rules = self._schedule.l1(block.header.timestamp)
+            self._want_blobs(block, wanted_blobs(data_items(block, batcher, rules)), False, now)
+
+    def _want_blobs(self, block: L1Block, blobs: tuple[BlobRef, ...], urgent: bool, now: float) -> None:
+        if blobs and block.header.hash not in self._contents and self._due((block.header.hash, urgent), now):
+            self._blobs.send(WantBlobs(block.ref, blobs, urgent))
+
+    def _due(self, name: object, now: float) -> bool:
+        if now - self._said.get(name, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return False
+        self._said[name] = now
+        return True
+
+    async def _write(self, descriptor: int, text: str) -> None:
+        if text:
+            await asyncio.to_thread(write_all, descriptor, text.encode())
+
+
+def batch_values(batch: ListedBatch) -> dict[str, Any]:
+    """A batch as the JSON object of `batches`."""
+    parent = "parent_hash" if batch.kind == "singular" else "parent_check"
+    return {
+        "inclusion": batch.inclusion,
+        "channel": batch.channel.hex(),
+        "kind": batch.kind,
+        "first_timestamp": batch.first_timestamp,
+        "blocks": batch.blocks,
+        "transactions": batch.transactions,
+        parent: batch.parent.hex(),
+        "tx_hashes_sha256": batch.digest.hex(),
+    }
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Writes everything, however slow the reader is."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:
+    """The stage for the runtime."""
+    return ListingStage(config, bus, meter)
