@@ -4,7 +4,7 @@ from typing import Protocol
 
 from rollup_node.stages.derivation.batches import RefusedBatch, SingularBatch
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason
+from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -12,6 +12,9 @@ LONG_WAIT = 15.0
 STALLED_BLOCKS = 50
 SAME_RESETS = 3
 _LOUD = frozenset((Effect.DROPPED, Effect.FLUSHED, Effect.ENDED, Effect.LOST, Effect.TIMED_OUT, Effect.RESET))
+
+_EXPECTED = frozenset((Why.TIME_OLD, Why.SPAN_OLD))
+"""What is read again after every start."""
 
 
 class Counting(Protocol):
@@ -49,8 +52,9 @@ class Journal:
         self._meter.count("derivation_drops_total", effect=dropped.effect.name.lower(), rule=dropped.label)
         if dropped.effect is Effect.TIMED_OUT:
             self._meter.count("channel_timeout")
-        say = self._log.warn if dropped.effect in _LOUD else self._log.debug
-        say(str(dropped), origin=dropped.origin, **dropped.reason.values)
+        is_loud = dropped.effect in _LOUD and dropped.reason.why not in _EXPECTED
+        say = self._log.warn if is_loud else self._log.debug
+        say(str(dropped), at=dropped.origin, **dropped.reason.values)
 
     def at_block(self, block: L1BlockRef) -> None:
         """An L1 block is being read."""

@@ -11,15 +11,14 @@ import pytest
 
 from rollup_node.node.networks import find_network
 from rollup_node.stages.messages import BlobContent
-from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import decode_blob
-from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.headers import Header, decode_header, l1_header
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
-from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, config_of_block
 from rollup_node.stages.protocol.types import BlobRef, L1Block, L2BlockContent, L2BlockRef
 
 
@@ -76,6 +75,19 @@ class Recording:
     def _blob(self, blob_hash: bytes) -> bytes:
         return decode_blob((self._folder / f"blob_{blob_hash.hex()}.bin").read_bytes())
 
+    def config_of(self, number: int) -> SystemConfig:
+        """The system config that stands in a recorded L2 block."""
+        block = self.l2_blocks[number]
+        return config_of_block(
+            self.config,
+            number=number,
+            block_hash=block.ref.hash,
+            timestamp=block.header.timestamp,
+            gas_limit=block.header.gas_limit,
+            extra_data=block.header.extra_data,
+            transactions=block.content.transactions,
+        )
+
     @cached_property
     def l2_blocks(self) -> dict[int, RecordedL2]:
         blocks = [self._l2_block(item) for item in json.loads((self._folder / "l2_blocks.json").read_text())]
@@ -99,6 +111,3 @@ class Recording:
 @pytest.fixture(scope="session")
 def recording(shared_data: Path) -> Recording:
     return Recording(shared_data / "op_sepolia_replay")
-
-
-__all__ = ["Recording", "rlp"]

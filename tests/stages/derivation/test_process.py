@@ -1,0 +1,200 @@
+"""The process between made-up neighbours, on recorded blocks: loss, restarts and resets cost only time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.ipc.bus import Bus, Peer
+from rollup_node.ipc.testing import pumping
+from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.process import DerivationStage, build
+from rollup_node.stages.messages import (
+    Applied,
+    BlobsFound,
+    Derived,
+    DerivationStatus,
+    EngineStatus,
+    Health,
+    L1BlockFound,
+    L1BlockMissing,
+    PipelineStart,
+    WantBlobs,
+    WantL1Blocks,
+    WantStart,
+)
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.topology import CHANNELS
+
+BASE, FIRST = 6582895, 16491244
+ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+
+
+class Neighbours:
+    """Simple l1, blobs and engine processes. Every message that `loses` says is lost is not answered."""
+
+    def __init__(self, recording: Any, directory: Path, inline: bool = False) -> None:
+        self.recording = recording
+        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+        self.loses: Callable[[Any], bool] = lambda message: False
+        self.derived: list[Derived] = []
+        self.reset = 1
+        self.head = FIRST
+        self.refuse_next = False
+        self.asked: list[Any] = []
+        self.states: dict[type, Any] = {}
+        self.l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)
+        self.blobs = self.buses["blobs"].serve("blobs.contents", self._on_blobs)
+        self.engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
+        self.engine_status = self.buses["engine"].publish("status.engine")
+        self.buses["rpc"].subscribe("status.derivation", lambda state: self.states.update({type(state): state}))
+        self.buses["compute"].work({"work.derivation": tasks.run})
+        config = DerivationConfig(recording.config, L1_CHAINS[11155111], window=64, inline_decoding=inline)
+        self.stage: DerivationStage = build(config, self.buses["derivation"], Meter("derivation"))
+
+    def start(self) -> PipelineStart:
+        block = self.recording.l2_blocks[FIRST]
+        config = self.recording.config.genesis.system_config
+        base = BlockId(BASE, self.recording.l1_blocks[BASE].header.hash)
+        return PipelineStart(self.reset, block.ref, self.recording.config_of(FIRST), base, config)
+
+    def _on_l1(self, peer: Peer, want: WantL1Blocks) -> None:
+        self.asked.append(want)
+        if self.loses(want):
+            return
+        for number in range(want.first, want.first + want.count):
+            block = self.recording.l1_blocks.get(number)
+            if block is None:
+                self.l1.send(peer, L1BlockMissing(number, number - 1, None))
+                return
+            self.l1.send(peer, L1BlockFound(block))
+
+    def _on_blobs(self, peer: Peer, want: WantBlobs) -> None:
+        self.asked.append(want)
+        if not self.loses(want):
+            self.blobs.send(peer, BlobsFound(want.block.hash, self.recording.contents(want.blobs)))
+
+    def _on_engine(self, peer: Peer, message: Any) -> None:
+        self.asked.append(message)
+        if self.loses(message):
+            return
+        if isinstance(message, WantStart) and message.reset < self.reset:
+            self.head = FIRST
+            self.engine.send(peer, self.start())
+        elif isinstance(message, Derived) and message.reset == self.reset:
+            self._apply(peer, message)
+
+    def _apply(self, peer: Peer, message: Derived) -> None:
+        if message.parent.number == self.head:
+            self.derived.append(message)
+            self.head += 1
+        block = self.recording.l2_blocks.get(message.parent.number + 1)
+        if block is not None:
+            config = self.recording.config_of(block.ref.number)
+            self.engine.send(peer, Applied(self.reset, message.sequence, "accepted", block.ref, config))
+
+    async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        async with asyncio.timeout(seconds):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running(neighbours: Neighbours) -> AsyncIterator[None]:
+    activity = neighbours.stage.activities[0]
+
+    async def loop() -> None:
+        while True:
+            pause = await activity.step()
+            try:
+                await asyncio.wait_for(activity.wake.wait(), pause or 0.0001)
+            except TimeoutError:
+                pass
+            activity.wake.clear()
+
+    async with pumping(neighbours.buses):
+        await neighbours.stage.start()
+        task = asyncio.create_task(loop())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await neighbours.stage.close()
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
+
+
+def _check(neighbours: Neighbours) -> None:
+    for derived in neighbours.derived[:4]:
+        block = neighbours.recording.l2_blocks[derived.parent.number + 1]
+        assert derived.attributes.transactions == block.content.transactions
+
+
+@pytest.mark.parametrize("inline", [False, True])
+def test_derives_the_recorded_blocks(recording: Any, tmp_path: Path, inline: bool) -> None:
+    async def play() -> None:
+        neighbours = Neighbours(recording, tmp_path, inline)
+        async with running(neighbours):
+            await neighbours.until(lambda: len(neighbours.derived) == 5)
+            await neighbours.until(lambda: neighbours.states[DerivationStatus].blocks_derived == 4)
+            assert neighbours.states[DerivationStatus].current_l1.number == 6582952
+            assert neighbours.states[Health].problems == ()
+        _check(neighbours)
+        ahead = [message for message in neighbours.asked if isinstance(message, WantBlobs) and not message.urgent]
+        assert ahead, "blobs are asked for ahead"
+
+    asyncio.run(play())
+
+
+def test_messages_lost_cost_only_time(recording: Any, tmp_path: Path) -> None:
+    seen: set[Any] = set()
+
+    def first_time(message: Any) -> bool:
+        key = (type(message), getattr(message, "sequence", None), getattr(message, "first", None))
+        known = key in seen
+        seen.add(key)
+        return not known
+
+    async def play() -> None:
+        neighbours = Neighbours(recording, tmp_path)
+        neighbours.loses = first_time
+        async with running(neighbours):
+            await neighbours.until(lambda: len(neighbours.derived) == 5, 30)
+        _check(neighbours)
+
+    asyncio.run(play())
+
+
+def test_a_new_start_begins_anew(recording: Any, tmp_path: Path) -> None:
+    async def play() -> None:
+        neighbours = Neighbours(recording, tmp_path)
+        async with running(neighbours):
+            await neighbours.until(lambda: len(neighbours.derived) == 5)
+            neighbours.derived.clear()
+            neighbours.reset, neighbours.head = 7, FIRST
+            neighbours.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
+            await neighbours.until(lambda: len(neighbours.derived) == 5)
+            assert {derived.reset for derived in neighbours.derived} == {7}
+        _check(neighbours)
+
+    asyncio.run(play())
+
+
+def test_a_reorged_block_asks_for_a_new_start(recording: Any, tmp_path: Path) -> None:
+    async def play() -> None:
+        neighbours = Neighbours(recording, tmp_path)
+        stage = neighbours.stage
+        async with running(neighbours):
+            await neighbours.until(lambda: len(neighbours.derived) == 5)
+            stage.reset(ValueError("made up"))
+            await neighbours.until(lambda: any(getattr(each, "reason", None) == "made up" for each in neighbours.asked))
+            await neighbours.until(lambda: any("made up" in each for each in neighbours.states[Health].problems))
+
+    asyncio.run(play())
