@@ -7,13 +7,12 @@ from rollup_node.stages.messages import L1BlockMissing
 from rollup_node.stages.protocol.types import Hash, L1Block
 
 MAX_COUNT = 1024
-FIRST_AGAIN = 0.5
 
 
 class Demand:
     """One client's need. `confirmations` hides the newest blocks from it (node-behaviour 10.2), `ahead` blocks are
-    fetched before it asks for them. A block counts as lost when the client asks again without having come further,
-    `again` seconds after it was sent (the first one: at most half a second)."""
+    fetched before it asks for them. When the first block of an ask was sent `again` seconds ago or more, what was sent
+    until then counts as lost."""
 
     def __init__(self, confirmations: int, ahead: int, again: float) -> None:
         self._confirmations = confirmations
@@ -24,18 +23,13 @@ class Demand:
         self._sent: dict[int, tuple[Hash, float]] = {}
 
     def ask(self, first: int, count: int, now: float) -> None:
-        """Takes an ask; one that has not come further means that what was sent may be lost."""
+        """Takes an ask; one for what was sent before means that it was lost, or put away."""
         if first < self._first:
             self._sent.clear()
-        elif first == self._first:
-            self._sent = {
-                number: (block_hash, at)
-                for number, (block_hash, at) in self._sent.items()
-                if now - at < (min(self._again, FIRST_AGAIN) if number == first else self._again)
-            }
-        else:
-            for number in [number for number in self._sent if number < first]:
-                del self._sent[number]
+        elif first in self._sent and now - self._sent[first][1] >= self._again:
+            self._sent = {number: mark for number, mark in self._sent.items() if now - mark[1] < self._again}
+        for number in [number for number in self._sent if number < first]:
+            del self._sent[number]
         self._first = first
         self._count = min(count, MAX_COUNT)
 

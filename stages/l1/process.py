@@ -75,7 +75,7 @@ class L1Stage:
             self.activities.append(Activity("finality", self._step_finality))
         self._pool = bus.dispatch("work.l1")
         self._publisher = bus.publish("status.l1")
-        self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=3.0))
+        self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=0.5))
         self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))
 
     async def start(self) -> None:

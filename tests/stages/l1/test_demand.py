@@ -27,7 +27,7 @@ HELD = {number: block(number) for number in range(100)}
 
 
 def test_blocks_are_sent_once() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 4, 0.0)
     assert send(demand, HELD, 50) == [10, 11, 12, 13]
     assert send(demand, HELD, 50) == []
@@ -36,26 +36,26 @@ def test_blocks_are_sent_once() -> None:
 
 
 def test_a_later_block_does_not_wait_for_an_earlier_one() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 4, 0.0)
     assert send(demand, {12: block(12)}, 50) == [12]
     assert demand.wanted(50) == Range(10, 50)
 
 
-def test_asking_again_means_that_what_was_sent_long_ago_is_lost() -> None:
-    demand = Demand(0, 64, again=3.0)
+def test_asking_for_what_was_sent_means_that_it_is_lost() -> None:
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 3, 0.0)
     send(demand, HELD, 50)
-    demand.ask(10, 3, 0.4)
-    assert send(demand, HELD, 50, 0.4) == []
-    demand.ask(10, 3, 0.6)
-    assert send(demand, HELD, 50, 0.6) == [10]
-    demand.ask(10, 3, 4.0)
-    assert send(demand, HELD, 50, 4.0) == [10, 11, 12]
+    demand.ask(10, 4, 0.4)
+    assert send(demand, HELD, 50, 0.4) == [13]
+    demand.ask(11, 3, 0.6)
+    assert send(demand, HELD, 50, 0.6) == [11, 12]
+    demand.ask(13, 1, 0.8)
+    assert send(demand, HELD, 50, 0.8) == []
 
 
 def test_going_back_begins_anew() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 3, 0.0)
     send(demand, HELD, 50)
     demand.ask(8, 4, 0.0)
@@ -63,14 +63,14 @@ def test_going_back_begins_anew() -> None:
 
 
 def test_another_block_of_the_same_number_is_sent_as_well() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 3, 0.0)
     send(demand, HELD, 50)
     assert send(demand, {**HELD, 11: block(11, branch=1)}, 50) == [11]
 
 
 def test_confirmations_hide_the_newest_blocks() -> None:
-    demand = Demand(4, 64, again=3.0)
+    demand = Demand(4, 64, again=0.5)
     demand.ask(45, 10, 0.0)
     assert demand.wanted(50) == Range(45, 46)
     assert send(demand, HELD, 50) == [45, 46]
@@ -81,7 +81,7 @@ def test_confirmations_hide_the_newest_blocks() -> None:
 
 
 def test_blocks_are_fetched_ahead_of_the_ask() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     demand.ask(10, 1, 0.0)
     assert demand.wanted(1000) == Range(10, 73)
     send(demand, HELD, 1000)
@@ -94,7 +94,7 @@ def test_blocks_are_fetched_ahead_of_the_ask() -> None:
 
 
 def test_what_is_missing_is_told_with_its_reason() -> None:
-    demand = Demand(0, 64, again=3.0)
+    demand = Demand(0, 64, again=0.5)
     assert demand.missing(50, "unknown", nothing_failed) is None
     demand.ask(51, 4, 0.0)
     assert demand.missing(50, "unknown", nothing_failed) == L1BlockMissing(51, 50, None)
@@ -104,7 +104,7 @@ def test_what_is_missing_is_told_with_its_reason() -> None:
 
 
 def test_with_no_head_followed_all_numbers_count_as_visible() -> None:
-    demand = Demand(4, 0, again=3.0)
+    demand = Demand(4, 0, again=0.5)
     demand.ask(51, 4, 0.0)
     assert demand.wanted(None) == Range(51, 54)
     assert send(demand, HELD, None) == [51, 52, 53, 54]
@@ -114,7 +114,7 @@ def test_with_no_head_followed_all_numbers_count_as_visible() -> None:
 
 
 def test_an_ask_is_bounded() -> None:
-    demand = Demand(0, 0, again=3.0)
+    demand = Demand(0, 0, again=0.5)
     demand.ask(0, 1 << 60, 0.0)
     wanted = demand.wanted(1 << 60)
     assert wanted is not None
