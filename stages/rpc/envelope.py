@@ -1,0 +1,144 @@
+"""JSON-RPC 2.0 as go-ethereum's server speaks it: requests out of a body, arguments out of requests, and error texts
+(node-behaviour 1.1, 1.2)."""
+
+from collections.abc import Callable, Sequence
+from string import hexdigits
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.stages.protocol.types import Hash
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+UNKNOWN_METHOD = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+TIMED_OUT = -32002
+TOO_LARGE = -32003
+ORDINARY_ERROR = -32000
+
+MAX_RESPONSES = 25_000_000
+"""Bytes of answers to one batch; what comes after is refused."""
+
+
+class CallError(Exception):
+    """An error object to answer with."""
+
+    def __init__(self, message: str, code: int = ORDINARY_ERROR) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A call; where no `id` was given it gets no answer."""
+
+    method: str
+    params: Any
+    id: Any
+    id_given: bool
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What one HTTP body asks for; an error in the place of a message that is no request."""
+
+    items: tuple[Request | dict[str, Any], ...]
+    batch: bool
+
+
+def parse_body(data: bytes) -> Body:
+    """The requests of a body; CallError if it as a whole is none."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise CallError("parse error", PARSE_ERROR) from None
+    if not isinstance(found, list):
+        return Body((_request(found),), False)
+    if not found:
+        raise CallError("empty batch", INVALID_REQUEST)
+    return Body(tuple(_request(each) for each in found), True)
+
+
+def _request(found: Any) -> Request | dict[str, Any]:
+    if isinstance(found, dict) and found.get("jsonrpc") == "2.0":
+        method, number = found.get("method"), found.get("id")
+        if isinstance(method, str) and method and not isinstance(number, dict | list):
+            return Request(method, found.get("params"), number, "id" in found)
+    number = found.get("id") if isinstance(found, dict) else None
+    return error(None if isinstance(number, dict | list) else number, CallError("invalid request", INVALID_REQUEST))
+
+
+def result(number: Any, value: Any) -> dict[str, Any]:
+    """A successful answer."""
+    return {"jsonrpc": "2.0", "id": number, "result": value}
+
+
+def error(number: Any, failure: CallError) -> dict[str, Any]:
+    """An answer with an error object."""
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": failure.code, "message": failure.message}}
+
+
+def unknown_method(method: str) -> CallError:
+    """The answer to a method that is not there, or not switched on."""
+    return CallError(f"the method {method[:200]} does not exist/is not available", UNKNOWN_METHOD)
+
+
+# --- arguments -----------------------------------------------------------------------------------------------------
+
+Parser = Callable[[Any], Any]
+_UINT64, _HASH = "hexutil.Uint64", "common.Hash"
+
+
+def arguments(params: Any, parsers: Sequence[Parser]) -> list[Any]:
+    """The positional arguments; CallError with go-ethereum's text where one is missing or malformed."""
+    given = [] if params is None else params
+    if not isinstance(given, list):
+        raise CallError("non-array args", INVALID_PARAMS)
+    if len(given) > len(parsers):
+        raise CallError(f"too many arguments, want at most {len(parsers)}", INVALID_PARAMS)
+    values = []
+    for index, parser in enumerate(parsers):
+        if index >= len(given) or given[index] is None:
+            raise CallError(f"missing value for required argument {index}", INVALID_PARAMS)
+        try:
+            values.append(parser(given[index]))
+        except ValueError as problem:
+            raise CallError(f"invalid argument {index}: {problem}", INVALID_PARAMS) from None
+    return values
+
+
+def quantity(value: Any) -> int:
+    """A hex quantity of at most 64 bits without leading zeros; labels are not taken."""
+    digits = _hex_digits(value, _UINT64)
+    if not digits:
+        raise ValueError(_unusable('hex string "0x"', _UINT64))
+    if digits[0] == "0" and digits != "0":
+        raise ValueError(_unusable("hex number with leading zero digits", _UINT64))
+    if len(digits) > 16:
+        raise ValueError(_unusable("hex number > 64 bits", _UINT64))
+    return int(digits, 16)
+
+
+def block_hash(value: Any) -> Hash:
+    """32 bytes of hex."""
+    digits = _hex_digits(value, _HASH)
+    if len(digits) != 64:
+        raise ValueError(f"hex string has length {len(digits)}, want 64 for {_HASH}")
+    return bytes.fromhex(digits)
+
+
+def _hex_digits(value: Any, kind: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(_unusable("non-string", kind))
+    if value[:2] not in ("0x", "0X"):
+        raise ValueError(_unusable("hex string without 0x prefix", kind))
+    digits = value[2:]
+    if not set(digits) <= set(hexdigits):
+        raise ValueError(_unusable("invalid hex string", kind))
+    return digits
+
+
+def _unusable(what: str, kind: str) -> str:
+    return f"json: cannot unmarshal {what} into Go value of type {kind}"

@@ -1,0 +1,177 @@
+"""THE METHOD TABLE: every JSON-RPC method with its arguments and what it needs to be switched on (node-behaviour
+1.4, 1.6, 1.9)."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.status import Subscriber
+from rollup_node.stages.messages import (
+    ControlDone,
+    DerivationStatus,
+    EngineStatus,
+    Health,
+    L1Heads,
+    OutputFound,
+    ResetPipeline,
+    StartSequencer,
+    StopSequencer,
+    WantOutput,
+)
+from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.rpc import shapes
+from rollup_node.stages.rpc.client_control import ControlClient, Question
+from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.envelope import CallError, Parser, block_hash, quantity
+
+SEQUENCER_NOT_ENABLED = "sequencer is not enabled"
+
+
+class Node:
+    """What the rpc process knows of the others, and how it asks them."""
+
+    def __init__(self, config: RpcConfig, bus: Bus) -> None:
+        self.config = config
+        self.l1: L1Heads | None = None
+        self.engine: EngineStatus | None = None
+        self.derivation: DerivationStatus | None = None
+        self.health: dict[str, tuple[str, ...]] = {}
+        self.subscribers: dict[str, Subscriber] = {
+            process: self._subscribe(bus, process) for process in ("l1", "blobs", "derivation", "engine")
+        }
+        self.control = ControlClient(bus)
+
+    def sync_status(self) -> dict[str, Any]:
+        """The sync status of now."""
+        return shapes.sync_status(self.l1, self.engine, self.derivation)
+
+    def _with_finality(self, status: EngineStatus) -> EngineStatus:
+        """While a start is being looked for, what was final stays so."""
+        last = self.engine
+        if status.unsafe is not None or last is None:
+            return status
+        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
+
+    def _subscribe(self, bus: Bus, process: str) -> Subscriber:
+        def take(message: Any) -> None:
+            if isinstance(message, Health):
+                self.health[process] = message.problems
+            elif isinstance(message, L1Heads):
+                self.l1 = message
+            elif isinstance(message, EngineStatus):
+                self.engine = self._with_finality(message)
+            elif isinstance(message, DerivationStatus):
+                self.derivation = message
+
+        return bus.subscribe(f"status.{process}", take)
+
+
+# --- optimism ------------------------------------------------------------------------------------------------------
+
+
+async def _sync_status(node: Node) -> Any:
+    return node.sync_status()
+
+
+async def _output_at_block(node: Node, number: int) -> Any:
+    found = await node.control.ask(lambda asked: WantOutput(asked, number))
+    if not isinstance(found, OutputFound) or found.error is not None:
+        raise CallError(found.error or "the engine process gave no output")
+    return shapes.output(found, shapes.sync_status(node.l1, found.status, node.derivation))
+
+
+async def _rollup_config(node: Node) -> Any:
+    return rollup_config_object(node.config.rollup)
+
+
+async def _version(node: Node) -> Any:
+    return node.config.version
+
+
+async def _safe_head_at_l1_block(node: Node, number: int) -> Any:
+    raise CallError(f"failed to get safe head at l1 block {hex(number)}: safe head database not enabled")
+
+
+async def _dependency_set(node: Node) -> Any:
+    raise CallError("not found")
+
+
+# --- admin ---------------------------------------------------------------------------------------------------------
+
+
+async def _done(node: Node, question: Callable[[int], Question]) -> ControlDone:
+    done = await node.control.ask(question)
+    if not isinstance(done, ControlDone) or done.error is not None:
+        raise CallError(done.error or "the engine process gave no answer to this")
+    return done
+
+
+async def _start_sequencer(node: Node, head: Hash) -> Any:
+    await _done(node, lambda asked: StartSequencer(asked, head))
+
+
+async def _stop_sequencer(node: Node) -> Any:
+    done = await _done(node, StopSequencer)
+    return to_hex(done.head or bytes(32))
+
+
+async def _sequencer_active(node: Node) -> Any:
+    return node.engine is not None and node.engine.sequencer_active
+
+
+async def _reset_pipeline(node: Node) -> Any:
+    await _done(node, ResetPipeline)
+
+
+async def _override_leader(node: Node) -> Any:
+    if node.engine is None or not node.engine.sequencer_enabled:
+        raise CallError(SEQUENCER_NOT_ENABLED)
+
+
+async def _conductor_enabled(node: Node) -> Any:
+    return False
+
+
+async def _modules(node: Node) -> Any:
+    return {namespace: "1.0" for namespace in sorted({method.namespace for method in methods_of(node.config)})}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row; `admin` rows exist only with `rpc.enable-admin`."""
+
+    name: str
+    run: Callable[..., Awaitable[Any]]
+    parameters: tuple[Parser, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        return self.name.split("_")[0]
+
+
+METHODS: tuple[Method, ...] = (
+    Method("optimism_syncStatus", _sync_status),
+    Method("optimism_outputAtBlock", _output_at_block, (quantity,)),
+    Method("optimism_safeHeadAtL1Block", _safe_head_at_l1_block, (quantity,)),
+    Method("optimism_rollupConfig", _rollup_config),
+    Method("optimism_dependencySet", _dependency_set),
+    Method("optimism_version", _version),
+    Method("health_status", _version),
+    Method("rpc_modules", _modules),
+    Method("admin_startSequencer", _start_sequencer, (block_hash,)),
+    Method("admin_stopSequencer", _stop_sequencer),
+    Method("admin_sequencerActive", _sequencer_active),
+    Method("admin_resetDerivationPipeline", _reset_pipeline),
+    Method("admin_overrideLeader", _override_leader),
+    Method("admin_conductorEnabled", _conductor_enabled),
+)
+
+
+def methods_of(config: RpcConfig) -> tuple[Method, ...]:
+    """The methods that are switched on."""
+    return tuple(method for method in METHODS if method.namespace != "admin" or config.enable_admin)

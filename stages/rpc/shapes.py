@@ -1,0 +1,69 @@
+"""References, sync status and outputs as JSON (node-behaviour 1.3, 1.4): plain numbers, zero references for what is
+not known, never null."""
+
+from typing import Any
+
+from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, OutputFound
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
+
+
+def block_id(block: BlockId) -> dict[str, Any]:
+    """BlockID."""
+    return {"hash": to_hex(block.hash), "number": block.number}
+
+
+def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
+    """L1BlockRef."""
+    ref = ref or ZERO_L1_REF
+    return {
+        "hash": to_hex(ref.hash),
+        "number": ref.number,
+        "parentHash": to_hex(ref.parent_hash),
+        "timestamp": ref.timestamp,
+    }
+
+
+def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
+    """L2BlockRef; `l1origin` is one word."""
+    ref = ref or ZERO_L2_REF
+    return {
+        "hash": to_hex(ref.hash),
+        "number": ref.number,
+        "parentHash": to_hex(ref.parent_hash),
+        "timestamp": ref.timestamp,
+        "l1origin": block_id(ref.l1_origin),
+        "sequenceNumber": ref.sequence_number,
+    }
+
+
+def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
+    """optimism_syncStatus. While a start is being looked for the L2 heads and `current_l1` are zero."""
+    l1 = l1 or L1Heads(None, None, None)
+    engine = engine or EngineStatus(0, None, None, None, None, None, False, False)
+    at_work = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
+    return {
+        "current_l1": l1_ref(derivation.current_l1 if derivation is not None and at_work else None),
+        "current_l1_finalized": l1_ref(l1.finalized),
+        "head_l1": l1_ref(l1.head),
+        "safe_l1": l1_ref(l1.safe),
+        "finalized_l1": l1_ref(l1.finalized),
+        "unsafe_l2": l2_ref(engine.unsafe),
+        "safe_l2": l2_ref(engine.safe),
+        "finalized_l2": l2_ref(engine.finalized),
+        "pending_safe_l2": l2_ref(engine.pending_safe),
+        "cross_unsafe_l2": l2_ref(engine.unsafe),
+        "local_safe_l2": l2_ref(engine.local_safe),
+    }
+
+
+def output(found: OutputFound, status: dict[str, Any]) -> dict[str, Any]:
+    """optimism_outputAtBlock with the sync status of the same moment."""
+    return {
+        "version": to_hex(ZERO_HASH),
+        "outputRoot": to_hex(found.output_root),
+        "blockRef": l2_ref(found.block),
+        "withdrawalStorageRoot": to_hex(found.withdrawal_storage_root),
+        "stateRoot": to_hex(found.state_root),
+        "syncStatus": status,
+    }
