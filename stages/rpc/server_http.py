@@ -78,10 +78,10 @@ class RpcServer:
         """One HTTP request."""
         response = await self._route(request)
         response.headers["Server"] = "rollup-node"
-        if "Origin" in request.headers:
-            response.headers.setdefault("Access-Control-Allow-Origin", "*")
-            response.headers.setdefault("Vary", "Origin")
-        if "gzip" in request.headers.get("Accept-Encoding", "") and isinstance(response, web.Response):
+        if "Origin" in request.headers and request.method != "OPTIONS":
+            response.headers["Access-Control-Allow-Origin"] = "*"
+            response.headers["Vary"] = "Origin"
+        if response.body and "gzip" in request.headers.get("Accept-Encoding", ""):
             response.enable_compression(web.ContentCoding.gzip)
         return response
 
