@@ -24,7 +24,7 @@ from rollup_node.node.logpipes import Output
 from rollup_node.node.logs import formatter
 from rollup_node.node.members import Member
 from rollup_node.node.oddjobs import Precheck, Sweeper
-from rollup_node.node.preload import prepare
+from rollup_node.node.preload import prepare, settle
 from rollup_node.node.processes import Row
 from rollup_node.node.procfs import read_stat
 from rollup_node.node.rundir import ProcessEntry, RuntimeDirectory, open_runtime_directory
@@ -99,6 +99,7 @@ class Supervisor:
         self._began = self._waiting_since = self._last_tick = time.monotonic()
         self._started_unix = time.time()
         self._pending = deque(self._groups)
+        self._prepared: set[str] = set()
         self._waiting: list[Member] = []
         self._up = False
         self._said_late = False
@@ -117,6 +118,7 @@ class Supervisor:
             self._take_signals()
             setproctitle(f"rollup-node: {NAME}")
             self._log.info("node starts", version=self._settings.version, runtime_dir=self._directory.path)
+            settle()
             self._sweeper.start()
             self._check.start()
             while not self._ended():
@@ -137,7 +139,8 @@ class Supervisor:
         self._nursery.watch(read, lambda: self._signals.extend(os.read(read, 64)))
 
     def _patience(self) -> float:
-        if self._waiting or self._stop_groups is not None or any(m.restart_at is not None for m in self._members):
+        starting = self._waiting or len(self._prepared) < len(self._groups)
+        if starting or self._stop_groups is not None or any(m.restart_at is not None for m in self._members):
             self._output.flush()
             return BUSY_SECONDS
         return IDLE_SECONDS if self._output.flush() else STALLED_SECONDS
@@ -170,7 +173,9 @@ class Supervisor:
         for member in self._members:
             if member.restart_at is not None and now >= member.restart_at:
                 self._start(member, now)
-        if not self._check.running:
+        if self._check.running:
+            self._prepare_next()
+        else:
             self._start_next(now)
         if now >= self._judge_at:
             self._judge_at = now + JUDGE_SECONDS
@@ -185,19 +190,31 @@ class Supervisor:
             return
         if self._pending:
             self._waiting, self._waiting_since, self._said_late = self._pending.popleft(), now, False
-            row = self._waiting[0].row
+            if self._prepare(self._waiting[0].row):
+                for member in self._waiting:
+                    self._start(member, now)
+        elif not self._up:
+            self._waiting, self._up = [], True
+            self._accounts.node_is_up()
+            self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._members))
+
+    def _prepare_next(self) -> None:
+        """Uses the time of the check."""
+        row = next((group[0].row for group in self._pending if group[0].row.role not in self._prepared), None)
+        if row is not None:
+            self._prepare(row)
+
+    def _prepare(self, row: Row) -> bool:
+        """Loads what a row needs, once; a row that cannot be loaded ends the start."""
+        if row.role not in self._prepared:
             try:
                 prepare(row)
             except Exception as error:
                 self._log.crash("cannot load what a process needs", error, role=row.role)
                 self._fail(Exit.SETUP, f"cannot load what process {row.role} needs: {error}")
-                return
-            for member in self._waiting:
-                self._start(member, now)
-        elif not self._up:
-            self._waiting, self._up = [], True
-            self._accounts.node_is_up()
-            self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._members))
+                return False
+            self._prepared.add(row.role)
+        return True
 
     def _start(self, member: Member, now: float) -> None:
         member.begin_life(now)
