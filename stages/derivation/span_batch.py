@@ -160,14 +160,27 @@ class _Fields:
 
     def _numbers(self, count: int, field: str) -> list[int]:
         found: list[int] = []
-        data, end = self._data, len(self._data)
+        data, at, last = self._data, self._at, len(self._data) - 3
         for _ in range(count):
+            if at <= last:
+                first = data[at]
+                if first < 0x80:
+                    found.append(first)
+                    at += 1
+                    continue
+                second, third = data[at + 1], data[at + 2]
+                if second < 0x80:
+                    found.append(first & 0x7F | second << 7)
+                    at += 2
+                    continue
+                if third < 0x80:
+                    found.append(first & 0x7F | (second & 0x7F) << 7 | third << 14)
+                    at += 3
+                    continue
+            self._at = at
+            found.append(self._number(field))
             at = self._at
-            if at < end and data[at] < 0x80:
-                found.append(data[at])
-                self._at = at + 1
-            else:
-                found.append(self._number(field))
+        self._at = at
         return found
 
     def _sum_of_counts(self, blocks: int) -> int:

@@ -2,7 +2,6 @@
 
 Every number of a payload is checked to stand in its shortest form, so that its bytes can be taken over as they are."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.rlp import (
@@ -43,16 +42,6 @@ class RawTransactions(NamedTuple):
     protected_bits: int
 
 
-class _Parts(NamedTuple):
-    """What the columns give for one typed transaction, encoded."""
-
-    chain_id: bytes
-    nonce: bytes
-    gas_limit: bytes
-    recipient: bytes
-    signature: bytes
-
-
 def full_transactions(raw: RawTransactions, chain_id: int) -> tuple[bytes, ...]:
     """The canonical encodings; SpanTransactionError when one cannot be made."""
     unknown = set(raw.kinds) - KINDS
@@ -73,39 +62,34 @@ def _bit_text(bits: int, count: int) -> str:
 
 
 def _restore(raw: RawTransactions, chain_id: int, found: list[bytes]) -> None:
-    data, offsets, signatures, recipients = raw.data, raw.offsets, raw.signatures, raw.recipients
+    data, offsets, recipients = raw.data, raw.offsets, raw.recipients
     creations, parities = _bit_text(raw.creation_bits, len(raw.kinds)), _bit_text(raw.parity_bits, len(raw.kinds))
     protected = iter(_bit_text(raw.protected_bits, len(raw.kinds)))
-    encoded_chain = encode_int(chain_id)
-    parity_codes = {"0": encode_int(0), "1": encode_int(1)}
-    v_codes = {"00": encode_int(27), "01": encode_int(28)}
-    v_codes |= {"10": encode_int(2 * chain_id + 35), "11": encode_int(2 * chain_id + 36)}
+    typed_head = encode_int(chain_id)
+    leads = {"0": encode_int(0), "1": encode_int(1), "00": encode_int(27), "01": encode_int(28)}
+    leads |= {"10": encode_int(2 * chain_id + 35), "11": encode_int(2 * chain_id + 36)}
     recipient_at = 0
     for index, kind in enumerate(raw.kinds):
-        if creations[index] == "1":
-            recipient = EMPTY_STRING
-        else:
+        recipient = EMPTY_STRING
+        if creations[index] == "0":
             recipient = b"\x94" + recipients[recipient_at : recipient_at + 20]
             recipient_at += 20
-        parity = parities[index]
         at, end = offsets[index], offsets[index + 1]
         if kind == POST_EXEC:
             found.append(data[at:end])
             continue
-        lead = v_codes[next(protected) + parity] if kind == LEGACY else parity_codes[parity]
+        lead, head = parities[index], encode_int(raw.nonces[index])
         if kind:
             at += 1
-        elif not data[at]:
-            raise RlpError("a type byte of 0")
-        start = at + 1 if data[at] < 0xF8 else at + data[at] - 0xF6
-        parts = _Parts(
-            encoded_chain,
-            encode_int(raw.nonces[index]),
-            encode_int(raw.gas_limits[index]),
-            recipient,
-            lead + _signature(signatures, 64 * index),
-        )
-        found.append(_BUILDERS[kind](data, start, end, parts))
+            head = typed_head + head
+        else:
+            lead = next(protected) + lead
+        middle = encode_int(raw.gas_limits[index]) + recipient
+        body = _joined(kind, data, at, end, head, middle, leads[lead] + _signature(raw.signatures, 64 * index))
+        found.append(_TYPE_BYTES[kind] + wrap_list(body))
+
+
+_TYPE_BYTES = {LEGACY: b"", ACCESS_LIST: b"\x01", DYNAMIC_FEE: b"\x02", SET_CODE: b"\x04"}
 
 
 def _signature(signatures: bytes, at: int) -> bytes:
@@ -116,60 +100,24 @@ def _signature(signatures: bytes, at: int) -> bytes:
     return encode_bytes(r.lstrip(b"\0")) + encode_bytes(s.lstrip(b"\0"))
 
 
-# --- payloads by transaction type ----------------------------------------------------------------------------------
-
-
-def _legacy(data: bytes, at: int, end: int, parts: _Parts) -> bytes:
-    gas_price, call_data, after = _offsets(data, at, end, 2)
+def _joined(kind: int, data: bytes, at: int, end: int, head: bytes, middle: bytes, tail: bytes) -> bytes:
+    """The fields of a transaction: `head` (chain id, nonce), fees, `middle` (gas limit, recipient), value, call data
+    and lists, `tail` (signature). The payload has them in the order value, fees, call data, lists."""
+    first = data[at]
+    if first < 0xC0:
+        raise RlpError("a type byte of 0")
+    at += 1 if first < 0xF8 else first - 0xF6
+    fees, *_, call_data, after = offsets = _offsets(data, at, end, 2 if kind < DYNAMIC_FEE else 3)
+    if kind != LEGACY:
+        after = _after_access_list(data, after, end)
+    if kind == SET_CODE:
+        if middle[-1:] == EMPTY_STRING and middle[-21:-20] != b"\x94":
+            raise RlpError("no recipient")
+        if any(stop - start > 33 for start, stop in zip((at, *offsets), offsets[:-1], strict=False)):
+            raise RlpError("a number of more than 256 bits")
+        after = _after_authorizations(data, after, end)
     _expect_end(after, end)
-    value = data[at:gas_price]
-    price, content = data[gas_price:call_data], data[call_data:end]
-    return wrap_list(parts.nonce + price + parts.gas_limit + parts.recipient + value + content + parts.signature)
-
-
-def _with_access_list(data: bytes, at: int, end: int, parts: _Parts) -> bytes:
-    gas_price, call_data, after = _offsets(data, at, end, 2)
-    _expect_end(_after_access_list(data, after, end), end)
-    return b"\x01" + _typed(data, at, gas_price, call_data, end, parts)
-
-
-def _dynamic_fee(data: bytes, at: int, end: int, parts: _Parts) -> bytes:
-    tip, _, call_data, after = _offsets(data, at, end, 3)
-    _expect_end(_after_access_list(data, after, end), end)
-    return b"\x02" + _typed(data, at, tip, call_data, end, parts)
-
-
-def _set_code(data: bytes, at: int, end: int, parts: _Parts) -> bytes:
-    if parts.recipient == EMPTY_STRING:
-        raise RlpError("no recipient")
-    tip, fee_cap, call_data, after = _offsets(data, at, end, 3)
-    if max(tip - at, fee_cap - tip, call_data - fee_cap) > 33:
-        raise RlpError("a number of more than 256 bits")
-    after = _after_access_list(data, after, end)
-    _expect_end(_after_authorizations(data, after, end), end)
-    return b"\x04" + _typed(data, at, tip, call_data, end, parts)
-
-
-_BUILDERS: dict[int, Callable[[bytes, int, int, _Parts], bytes]] = {
-    LEGACY: _legacy,
-    ACCESS_LIST: _with_access_list,
-    DYNAMIC_FEE: _dynamic_fee,
-    SET_CODE: _set_code,
-}
-
-
-def _typed(data: bytes, value: int, fees: int, call_data: int, end: int, parts: _Parts) -> bytes:
-    """The list of a typed transaction: the payload's value goes behind the recipient."""
-    return wrap_list(
-        parts.chain_id
-        + parts.nonce
-        + data[fees:call_data]
-        + parts.gas_limit
-        + parts.recipient
-        + data[value:fees]
-        + data[call_data:end]
-        + parts.signature
-    )
+    return head + data[fees:call_data] + middle + data[at:fees] + data[call_data:end] + tail
 
 
 # --- strict reading of fields --------------------------------------------------------------------------------------
@@ -184,7 +132,14 @@ def _offsets(data: bytes, at: int, end: int, numbers: int) -> list[int]:
     """Where the second and later of `numbers` integers start, then the byte string behind them, then what follows."""
     found: list[int] = []
     for _ in range(numbers):
-        at = _after_number(data, at, end)
+        first = data[at]
+        if 0x80 < first < 0xB8 and at < end:
+            lead = data[at + 1]
+            if not lead or (first == 0x81 and lead < 0x80):
+                raise RlpError("not a number in its shortest form")
+            at += first - 0x7F
+        else:
+            at = _after_number(data, at, end)
         found.append(at)
     is_list, _, at = header(data, at, end)
     if is_list:

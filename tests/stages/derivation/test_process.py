@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from rollup_node.stages.derivation.process import DerivationStage, build
 from rollup_node.stages.messages import (
     Applied,
     BlobsFound,
-    Derived,
     DerivationStatus,
+    Derived,
     EngineStatus,
     Health,
     L1BlockFound,
@@ -112,10 +112,8 @@ async def running(neighbours: Neighbours) -> AsyncIterator[None]:
     async def loop() -> None:
         while True:
             pause = await activity.step()
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(activity.wake.wait(), pause or 0.0001)
-            except TimeoutError:
-                pass
             activity.wake.clear()
 
     async with pumping(neighbours.buses):
