@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -52,7 +53,7 @@ def span_batch(blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_nu
             first.parent_hash[:CHECK_BYTES],
             last.epoch.hash[:CHECK_BYTES],
             _uvarint(len(blocks)),
-            _bit_list(int(after != before) for before, after in zip(origins, origins[1:], strict=False)),
+            _bit_list(int(after != before) for before, after in pairwise(origins)),
             b"".join(_uvarint(len(block.transactions)) for block in blocks),
             columns.encode(),
         )

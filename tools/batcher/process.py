@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address
@@ -206,6 +207,8 @@ def _settings(argv: Sequence[str]) -> BatcherSettings:
 async def _run(settings: BatcherSettings) -> None:
     batcher = Batcher(settings)
     try:
+        if settings.blobs:
+            await asyncio.to_thread(load_setup)
         await batcher.run()
     finally:
         await batcher.close()

@@ -48,10 +48,9 @@ def _print(result: Result, as_json: bool) -> None:
         print(json.dumps({name: values[name] for name in SHOWN}))
         return
     if result.output_roots_equal:
-        print(f"{result.blocks} blocks, output roots equal on both nodes; safe {result.safe}, ", end="")
-        print(
-            f"finalized {result.finalized}; first safe block after {result.first_safe_seconds} s, {result.seconds} s in all"
-        )
+        heads = f"safe {result.safe}, finalized {result.finalized}"
+        times = f"first safe block after {result.first_safe_seconds} s, {result.seconds} s in all"
+        print(f"{result.blocks} blocks, output roots equal on both nodes; {heads}; {times}")
     else:
         print(f"output roots DIFFER first at block {result.first_difference}")
 

@@ -1,14 +1,17 @@
 """Starts the programs of a local network in order, each after what it needs answers, and describes them."""
 
 import asyncio
+import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.children import Children, python
+from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
     INBOX,
     L1_CHAIN_ID,
@@ -19,6 +22,7 @@ from rollup_node.tools.devnet.files import (
     write_json,
     write_secrets,
 )
+from rollup_node.tools.devnet.l1.ledger import L1Ledger
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports
 from rollup_node.tools.devnet.settings import DevnetSettings
@@ -33,6 +37,17 @@ HEAD_POLL = "500ms"
 
 class StartFailed(RuntimeError):
     """A part of the network does not come up; the text says which."""
+
+
+class BlockZero(NamedTuple):
+    """A chain's genesis block; time in seconds."""
+
+    hash: str
+    time: int
+
+
+def _zero_of(block: Block) -> BlockZero:
+    return BlockZero(to_hex(block.hash), block.header.timestamp)
 
 
 def url(port: int) -> str:
@@ -62,30 +77,46 @@ class Network:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
 
     async def start(self) -> None:
-        """Brings everything up; raises StartFailed or ChildEnded."""
+        """Brings everything up; raises StartFailed or ChildEnded. The hashes of embedded genesis blocks are computed
+        here, not asked for, so that all programs start at the same time."""
         write_secrets(self.places)
         if not self._prepared():
             write_json(self.places.l1_genesis, l1_genesis(int(time.time())))
         self._start_l1()
-        l1_zero = await self._block_zero("L1", self.l1)
+        l1_zero = await self._l1_zero()
         if not self._prepared():
-            write_json(self.places.l2_genesis, l2_genesis(self._settings.forks, int(l1_zero["timestamp"], 16)))
+            write_json(self.places.l2_genesis, l2_genesis(self._settings.forks, l1_zero.time))
         write_json(self.places.l1_chain, l1_chain_config())
         self._start_engines()
-        hashes = {name: await self._block_zero(f"engine of the {name}", self.engines[name][0]) for name in NODES}
-        if hashes[SEQUENCER]["hash"] != hashes[VERIFIER]["hash"]:
-            raise StartFailed(
-                "the two execution engines have different genesis blocks; start both from l2-genesis.json"
-            )
-        l2_zero = hashes[SEQUENCER]
-        rollup = rollup_json(self._settings, l1_zero["hash"], l2_zero["hash"], int(l2_zero["timestamp"], 16))
-        write_json(self.places.rollup, rollup)
-        self.describe()
+        l2_zero = await self._l2_zero()
+        write_json(self.places.rollup, rollup_json(self._settings, l1_zero.hash, l2_zero.hash, l2_zero.time))
         for name in NODES:
             self.children.start(f"{name} node", self._node_command(name), self.places.log(name))
-        await self._answers("sequencer node", self.nodes[SEQUENCER], "optimism_version")
-        self.children.start("batcher", self._batcher_command(l2_zero), self.places.log("batcher"))
+        self.children.start("batcher", self._batcher_command(l2_zero.time), self.places.log("batcher"))
         self.describe()
+        for name in NODES:
+            await self._answers(f"{name} node", self.nodes[name], "optimism_version")
+
+    async def _l1_zero(self) -> "BlockZero":
+        if self._settings.foreign.l1 or self._settings.foreign.anvil:
+            return await self._ask_zero("L1", self.l1)
+        genesis = json.loads(self.places.l1_genesis.read_text())
+        return _zero_of(L1Ledger(genesis, self._settings.l1_block_time).chain.genesis)
+
+    async def _l2_zero(self) -> "BlockZero":
+        """The genesis block of both engines."""
+        ours = _zero_of(parse_genesis(self.places.l2_genesis.read_bytes()).block)
+        foreign = self._settings.foreign
+        for name, given in ((SEQUENCER, foreign.sequencer_engine), (VERIFIER, foreign.verifier_engine)):
+            if given is None:
+                continue
+            theirs = await self._ask_zero(f"engine of the {name}", given[0])
+            if theirs != ours:
+                raise StartFailed(
+                    f"the engine at {given[0]} has genesis block {theirs.hash}, not {ours.hash}: "
+                    f"start it from {self.places.l2_genesis}"
+                )
+        return ours
 
     def _prepared(self) -> bool:
         """Whether the genesis files of --prepare are to be used: engines of the user's own were started from them."""
@@ -175,13 +206,13 @@ class Network:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
-    def _batcher_command(self, l2_zero: dict[str, Any]) -> list[str]:
+    def _batcher_command(self, l2_time: int) -> list[str]:
         options = {
             "l1": self.l1,
             "engine": self.engines[SEQUENCER][0],
             "node": self.nodes[SEQUENCER],
             "inbox": to_hex(INBOX),
-            "genesis-time": str(int(l2_zero["timestamp"], 16)),
+            "genesis-time": str(l2_time),
             "key-file": str(self.places.batcher_key),
             "batch": self._settings.batch,
             "da": self._settings.da,
@@ -190,11 +221,11 @@ class Network:
         }
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 
-    async def _block_zero(self, name: str, endpoint: str) -> dict[str, Any]:
+    async def _ask_zero(self, name: str, endpoint: str) -> "BlockZero":
         block = await self._answers(name, endpoint, "eth_getBlockByNumber", "0x0", False)
         if not isinstance(block, dict):
             raise StartFailed(f"{name} at {endpoint} has no block 0")
-        return block
+        return BlockZero(block["hash"], int(block["timestamp"], 16))
 
     async def _answers(self, name: str, endpoint: str, method: str, *params: Any) -> Any:
         """The first answer of an endpoint that is starting."""

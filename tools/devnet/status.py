@@ -86,7 +86,7 @@ def _read_json(path: Path) -> Any:
 def read_processes(path: Path) -> list[ProcessState]:
     """A node's `processes.json` with the memory of each process; empty when there is none."""
     found = []
-    for entry in _read_json(path).get("processes", []):
+    for entry in _read_json(path) or []:
         copy = entry.get("copy")
         role = entry["role"] if copy in (None, "") else f"{entry['role']}.{copy}"
         found.append(ProcessState(role, entry["pid"], entry["incarnation"], memory_of(entry["pid"])))

@@ -1,0 +1,53 @@
+"""The genesis file of the local L2, as geth's kind of engines read it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.stages.protocol.eip1559 import encode_extra_data
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.devnet.engine.genesis import make_chain
+from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
+from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
+
+_BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
+_SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
+"""Which of Ethereum's forks an engine wants to see activated with which of ours."""
+
+
+def l2_genesis(forks: Mapping[str, int], time: int) -> dict[str, Any]:
+    """A chain that starts at `time` in seconds, with our own predeploys and money for the dev keys. `forks` gives the
+    seconds after genesis at which each fork activates."""
+    times = {name: time + offset if offset else 0 for name, offset in forks.items()}
+    constants = ChainOpConfig(
+        EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
+    )
+    chain = make_chain(L2_CHAIN_ID, times, constants)
+    rules = chain.schedule.l2(time)
+    extra_data = encode_extra_data(
+        bytes(8) if rules.eip1559_params else None, 0 if rules.min_base_fee else None, constants
+    )
+    return {
+        "config": {
+            "chainId": L2_CHAIN_ID,
+            **{f"{name}Block": 0 for name in (*_BLOCKS, "muirGlacier", "berlin", "london", "arrowGlacier")},
+            **{"grayGlacierBlock": 0, "mergeNetsplitBlock": 0, "bedrockBlock": 0},
+            "terminalTotalDifficulty": 0,
+            "terminalTotalDifficultyPassed": True,
+            **{f"{theirs}Time": times[ours] for ours, theirs in _SAME_TIME.items() if ours in times},
+            **{f"{name}Time": activation for name, activation in times.items()},
+            "optimism": EIP1559,
+        },
+        "nonce": "0x0",
+        "timestamp": hex(time),
+        "extraData": to_hex(extra_data),
+        "gasLimit": hex(GAS_LIMIT),
+        "difficulty": "0x0",
+        "mixHash": to_hex(bytes(32)),
+        "coinbase": "0x4200000000000000000000000000000000000011",
+        "baseFeePerGas": hex(10**9),
+        "alloc": {
+            **predeploy_alloc(chain, time),
+            **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
+        },
+    }
