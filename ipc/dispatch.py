@@ -109,7 +109,8 @@ class Dispatcher:
 
     def cancel(self, task: int) -> None:
         """Nobody wants the task any more. A worker that has it goes on; its result is ignored."""
-        self._tasks.pop(task, None)
+        if self._tasks.pop(task, None) is not None and task in self._waiting:
+            self._waiting.remove(task)
 
     def report(self, worker: Peer, holds: frozenset[tuple[int, int]], running: int | None, now: float) -> None:
         """The worker's whole state: (task, attempt) pairs in its hands, and the one it runs (None, or ELSEWHERE)."""

@@ -102,6 +102,7 @@ def test_an_old_dispatchers_result_is_nobodys(desk: Desk) -> None:
 def test_a_cancelled_task_is_not_sent_and_its_result_ignored(desk: Desk) -> None:
     first, second = desk.submit(), desk.submit()
     desk.core.cancel(second)
+    assert list(desk.core._waiting) == [first], "it takes no room while there is no worker"
     desk.report(A)
     assert desk.send().task == first
     desk.core.cancel(first)
