@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus import Bus
@@ -17,11 +18,12 @@ KEPT_REFS = 8192
 
 
 class OriginsClient:
-    """Answers `ref` for searches and checks, and fills the sequencer's window. `BEHIND` blocks below the one asked
-    for come along, as searches walk down."""
+    """Answers `ref` for searches and checks, and fills the sequencer's window, which `on_block` is told. `BEHIND`
+    blocks below the one asked for come along, as searches walk down."""
 
-    def __init__(self, bus: Bus, window: L1Window) -> None:
+    def __init__(self, bus: Bus, window: L1Window, on_block: Callable[[], None]) -> None:
         self._window = window
+        self._on_block = on_block
         self._refs: dict[int, L1BlockRef] = {}
         self._missing: L1BlockMissing | None = None
         self._news = asyncio.Event()
@@ -77,6 +79,7 @@ class OriginsClient:
             first, count = self._wanted
             if first <= ref.number < first + count:
                 self._window.note_block(message.block)
+                self._on_block()
         elif isinstance(message, L1BlockMissing):
             self._missing = message
         self._news.set()

@@ -70,6 +70,7 @@ class EngineStage:
         self.unconfirmed: PipelineStart | None = None
         self.search_at = self.settle_at = 0.0
         self.trouble: str | None = None
+        self.without_origin = False
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.drive, self.sequence, self.finalize, self.read = self.activities = (
             Activity("drive", self._drive),
@@ -77,7 +78,7 @@ class EngineStage:
             Activity("finalize", self._finalize),
             Activity("read", self._read),
         )
-        self.origins = OriginsClient(bus, self.window)
+        self.origins = OriginsClient(bus, self.window, self.sequence.wake.set)
         self.status = StatusServer(bus, meter)
         self.blocks = BlocksServer(bus, self._ask_reset, self._wake_all)
         self.control = ControlServer(bus, self._start, self._stop, self._ask_reset, self._wake_all)
@@ -278,7 +279,7 @@ class EngineStage:
                 trouble = str(error)
         self._show_trouble(trouble)
         self._finish_stops()
-        due = self.sequencer.wait_until()
+        due = None if self.without_origin else self.sequencer.wait_until()
         return POLL_SECONDS if due is None else min(POLL_SECONDS, max(0.0, due - time.time()))
 
     async def _sequence_once(self) -> None:
@@ -287,7 +288,8 @@ class EngineStage:
             return
         self.origins.want(*self.selector.wanted(heads.unsafe, self.window))
         need = self.sequencer.next(time.time())
-        if isinstance(need, NeedAttributes):
+        self.without_origin = isinstance(need, NeedAttributes) and self._lacks_origin(need.parent)
+        if isinstance(need, NeedAttributes) and not self.without_origin:
             await self._prepare(need)
             need = self.sequencer.next(time.time())
         if need is None or isinstance(need, NeedAttributes):
@@ -299,6 +301,10 @@ class EngineStage:
             self._sequenced(event)
             if (call := self.driver.settle()) is not None:
                 await self._perform(call)
+
+    def _lacks_origin(self, head: L2BlockRef) -> bool:
+        """Whether the head's L1 block is still on its way; its arrival wakes the activity."""
+        return self.window.get(head.l1_origin.number) is None
 
     def _show_trouble(self, trouble: str | None) -> None:
         if trouble is not None and trouble != self.trouble:
