@@ -1,0 +1,14 @@
+"""Makes tests of the functions that are marked as cases; their ids are those of the cases."""
+
+import pytest
+from kit.cases import cases_of
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Module | pytest.Class, name: str, obj: object
+) -> list[pytest.Item] | None:
+    cases = cases_of(obj)
+    if not cases:
+        return None
+    return [pytest.Function.from_parent(collector, name=key, callobj=test) for key, test in cases.items()]

@@ -1,0 +1,78 @@
+"""Cases by id: the table, and the marks that make tests of plain functions.
+
+@case("frame_one_ok")
+def one_frame() -> None: ...
+
+@table(frame_trunc_id=15, frame_trunc_num=17)
+def cut_off(size: int) -> None: ...
+
+The conftest beside makes one test of each, whose pytest id is the case's. Fixtures are asked for as ever, but not by
+functions with a table, whose parameters are the row's values."""
+
+import importlib.util
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+FOLDER = Path(__file__).parents[1]
+TABLE = FOLDER.parent / "vectors" / "conformance" / "cases.toml"
+_MARK = "_conformance_cases"
+
+
+class Case(NamedTuple):
+    """A row of the table; `rule` names sections and rules of derivation-rules, with (M) for a measured outcome."""
+
+    id: str
+    stage: str
+    rule: str
+    expectation: str
+
+
+def all_cases() -> dict[str, Case]:
+    """The whole table."""
+    stages = tomllib.loads(TABLE.read_text())
+    return {key: Case(key, stage, *row) for stage, rows in stages.items() for key, row in rows.items()}
+
+
+def case(id_: str) -> Callable[[Function], Function]:
+    """Makes a test of a function."""
+    return lambda function: _marked(function, {id_: function})
+
+
+def table(**rows: Any) -> Callable[[Function], Function]:
+    """Makes a test of a function for each row; a tuple is several arguments."""
+
+    def mark(function: Function) -> Function:
+        return _marked(function, {key: _bound(function, row) for key, row in rows.items()})
+
+    return mark
+
+
+def cases_of(value: object) -> dict[str, Callable[..., None]]:
+    """The tests that a function of a module stands for, by case id."""
+    found: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
+    return found
+
+
+def ids_under_test() -> Iterator[tuple[str, Path]]:
+    """Every id as often as it has a test, with the file it is tested in."""
+    for path in sorted(FOLDER.glob("test_*.py")):
+        spec = importlib.util.spec_from_file_location(f"conformance_{path.stem}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for value in list(vars(module).values()):
+            yield from ((key, path) for key in cases_of(value))
+
+
+def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:
+    setattr(function, _MARK, {**cases_of(function), **cases})
+    return function
+
+
+def _bound(function: Callable[..., None], row: Any) -> Callable[[], None]:
+    values = row if isinstance(row, tuple) else (row,)
+    return lambda: function(*values)

@@ -1,0 +1,50 @@
+"""The stages from data items to complete channels, driven by L1 blocks."""
+
+from kit.chain import BATCHER, FIRST_L1, L1, rollup
+from kit.notation import item, parts
+from rollup_node.stages.derivation.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.intake import Intake
+from rollup_node.stages.derivation.reasons import Dropped, Why
+from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.types import InboxTransaction
+
+
+class Front:
+    """Reads L1 blocks one by one. Texts are notation: one data item each."""
+
+    def __init__(self, forks: dict[str, int], **values: int) -> None:
+        self.config: RollupConfig = rollup(forks, **values)
+        self.l1 = L1()
+        self.dropped: list[Dropped] = []
+        self._schedule = self.config.schedule()
+        self._trace = Trace()
+        self.intake = Intake(self._schedule.l1(self.l1.last.header.timestamp), self._trace)
+
+    @property
+    def whys(self) -> list[Why]:
+        """The reasons of what was dropped since this was asked last."""
+        found, self.dropped = [each.reason.why for each in self.dropped], []
+        return found
+
+    def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:
+        """The channels that come out of a new block with these items. `number` counts from the first block; those
+        that are left out are empty."""
+        if number is not None:
+            while len(self.l1.blocks) < number:
+                self.channels()
+        block = self.l1.add(*(item(each) if isinstance(each, str) else each for each in items))
+        rules = self._schedule.l1(block.header.timestamp)
+        self.intake.open(block, BATCHER, rules)
+        found = []
+        while (channel := self.intake.next_channel(block.ref, rules)) is not None:
+            assert isinstance(channel, ReadyChannel)
+            found.append(channel)
+        self.dropped.extend(self._trace.dropped)
+        self._trace.dropped.clear()
+        assert number is None or block.header.number == FIRST_L1 + number
+        return found
+
+    def read(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[str]:
+        """As `channels`, what they were put together from."""
+        return [parts(channel.body) for channel in self.channels(*items, number=number)]

@@ -1,0 +1,97 @@
+"""Frames in a data item (derivation-rules 6.1): one that is malformed refuses the item, and no other item."""
+
+import tracemalloc
+from collections.abc import Callable
+
+from kit.cases import case, table
+from kit.chain import blobs, forks_until
+from kit.intake import Front
+from kit.notation import frames, item
+
+from rollup_node.stages.derivation.frames import parse_frames
+from rollup_node.stages.derivation.needs import NeedBlobs
+from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.messages import BlobContent
+
+ONE = item("A0!")
+HEAD = 16 + 2 + 4
+
+
+def refused_by(data: bytes) -> Reason:
+    """Why the item is refused; the stages must then go on with the next item."""
+    front = Front(forks_until("granite"))
+    assert front.read(data, "B0!") == ["B0"]
+    (dropped,) = front.dropped
+    assert dropped.effect is Effect.IGNORED
+    assert parse_frames(data) == dropped.reason
+    return dropped.reason
+
+
+def with_length(length: int, data: bytes) -> bytes:
+    """A frame that claims a length."""
+    return b"\0" + b"A" * 16 + b"\0\0" + length.to_bytes(4, "big") + data + b"\1"
+
+
+@table(
+    frame_empty_item=(b"", Why.FRAMES_EMPTY()),
+    frame_only_version=(b"\0", Why.FRAMES_NONE()),
+    frame_version_1=(b"\1" + ONE[1:], Why.FRAMES_VERSION(version=1)),
+    frame_len_1000001=(
+        with_length(1_000_001, bytes(1_000_001)),
+        Why.FRAME_LENGTH(frame=0, offset=1, length=1_000_001),
+    ),
+    frame_trunc_id=(ONE[:16], Why.FRAME_CUT(frame=0, offset=1, field="channel id")),
+    frame_trunc_num=(ONE[:18], Why.FRAME_CUT(frame=0, offset=1, field="number")),
+    frame_trunc_len=(ONE[:22], Why.FRAME_CUT(frame=0, offset=1, field="length")),
+    frame_trunc_data=(ONE[:-2], Why.FRAME_CUT(frame=0, offset=1, field="data")),
+    frame_no_last=(ONE[:-1], Why.FRAME_CUT(frame=0, offset=1, field="end mark")),
+    frame_last_2=(ONE[:-1] + b"\2", Why.FRAME_LAST(frame=0, offset=1, mark=2)),
+    frame_good_then_bad=(ONE + ONE[1:-1], Why.FRAME_CUT(frame=1, offset=len(ONE), field="end mark")),
+    frame_trailing_one=(ONE + b"\0", Why.FRAME_CUT(frame=1, offset=len(ONE), field="channel id")),
+)
+def refused(data: bytes, reason: Reason) -> None:
+    assert refused_by(data) == reason
+
+
+@case("frame_len_claim_4g")
+def claims_four_gigabytes() -> None:
+    data = with_length(0xFFFFFFFF, bytes(100))
+    tracemalloc.start()
+    try:
+        found = parse_frames(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == Why.FRAME_LENGTH(frame=0, offset=1, length=0xFFFFFFFF)
+    assert peak < 100_000
+
+
+@table(
+    frame_one_ok="A0!",
+    frame_two_channels="A0 B3!",
+    frame_zero_len="A0!:0",
+    frame_len_1000000="A0!:1000000",
+)
+def taken(text: str) -> None:
+    assert parse_frames(item(text)) == frames(text)
+
+
+@case("frame_bad_item_then_good")
+def the_next_transaction_is_read() -> None:
+    front = Front(forks_until("holocene"))
+    assert front.read(item("A0!")[:-1], "B0!") == ["B0"]
+    assert front.whys == [Why.FRAME_CUT]
+
+
+@case("frame_bad_blob_item_same_tx")
+def the_next_blob_is_read() -> None:
+    front = Front(forks_until("ecotone"))
+    block = front.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
+    rules = front.config.schedule().l1(block.header.timestamp)
+    front.intake.open(block, block.inbox[0].sender, rules)
+    read: Callable[[], object] = lambda: front.intake.next_channel(block.ref, rules)  # noqa: E731
+    assert isinstance(read(), NeedBlobs)
+    contents = [BlobContent(b"\1" * 32, b"\0junk", None), BlobContent(b"\2" * 32, item("B0!"), None)]
+    assert front.intake.source.add_blobs(block.header.hash, contents)
+    channel = read()
+    assert channel is not None and getattr(channel, "body", None) == b"B0 "
