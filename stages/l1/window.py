@@ -188,10 +188,13 @@ class Window:
         return self._suspect(number for number in self._blocks if number > finalized) or same is not None
 
     def trim(self, ranges: Sequence[Range]) -> None:
-        """Drops blocks until the cache is within its bounds: suspects first, then what lies behind all ranges, then
-        what is farthest ahead; never what a client waits for."""
+        """Drops blocks when the cache is beyond its bounds, an eighth of it at once: suspects first, then what lies
+        behind all ranges, then what is farthest ahead; never what a client waits for."""
+        if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
+            return
+        blocks, size = self._max_blocks - self._max_blocks // 8, self._max_bytes - self._max_bytes // 8
         for number in self._expendable(ranges):
-            if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
+            if len(self) <= blocks and self.bytes <= size:
                 return
             self._drop(number)
 

@@ -18,7 +18,7 @@ class RealBlob(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def real_blobs(shared_data: Path) -> tuple[RealBlob, ...]:
+def real_blobs(shared_data: Path, kzg_setup: None) -> tuple[RealBlob, ...]:
     """The six blobs of the recorded L1 blocks."""
     folder = shared_data / "op_sepolia_replay"
     listed = json.loads((folder / "expected.json").read_text())["blobs"]
@@ -34,7 +34,7 @@ def sidecars_json(shared_data: Path) -> bytes:
     return (shared_data / "blobs" / "goerli_sidecars_7422094.json").read_bytes()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def setup() -> None:
+@pytest.fixture(scope="session")
+def kzg_setup() -> None:
     """Loads the KZG set-up outside of any test's time."""
     kzg.load_setup()
