@@ -49,10 +49,12 @@ def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
     """Runs the rows until a signal or a failure ends the node, and returns its exit code (node/exits). A node that
     cannot start, or ends by itself, says why in one line on stderr. The caller must have a single thread."""
     _open_standard_descriptors()
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         print(f"rollup-node: {error}", file=sys.stderr)
         return Exit.SETUP
     try:
@@ -137,6 +139,7 @@ class Supervisor:
         for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
         self._nursery.watch(read, lambda: self._signals.extend(os.read(read, 64)))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def _patience(self) -> float:
         starting = self._waiting or len(self._prepared) < len(self._groups)

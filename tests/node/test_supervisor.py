@@ -272,6 +272,14 @@ def test_a_signal_during_the_start_ends_it(start: Callable[..., Node]) -> None:
         assert node.end() == (0, "")
 
 
+def test_a_signal_before_the_start_leaves_nothing(start: Callable[..., Node]) -> None:
+    for pause in (0.1, 0.18, 0.22, 0.26, 0.3):
+        node = start()
+        time.sleep(pause)
+        node.program.send_signal(signal.SIGTERM)
+        assert node.end() in ((0, ""), (-signal.SIGTERM, ""))
+
+
 def test_a_process_that_keeps_dying_ends_the_node(start: Callable[..., Node]) -> None:
     node = start({"limits": {"deaths": 2}}).ready()
     for life in (1, 2, 3):
