@@ -18,6 +18,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.demand import Demand
 from rollup_node.stages.l1.filter import filter_of
 from rollup_node.stages.l1.heads import HeadChange, Heads
+from rollup_node.stages.l1.methods import is_unusable
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, block_ref
 from rollup_node.stages.l1.window import Fetch, Window
@@ -30,7 +31,7 @@ log = get_logger("l1")
 
 IDLE_SECONDS = 5.0
 SEND_AGAIN_SECONDS = 0.1
-NEVER = 3600.0
+STUCK_SECONDS = 300.0
 _Troubles = (EndpointError, RpcFailure, InvalidDataError, TaskFailed)
 
 
@@ -66,6 +67,8 @@ class L1Stage:
         self._outcomes: list[_Outcome] = []
         self._runtime_problems: tuple[str, ...] = ()
         self._contradiction: str | None = None
+        self._block_problems: tuple[str, ...] = ()
+        self._changed_at, self._is_stuck = time.monotonic(), False
         self._polling = config.poll_interval > 0
         self._blocks = Activity("blocks", self._step_blocks)
         self.activities = [self._blocks]
@@ -117,6 +120,7 @@ class L1Stage:
                 f"L1 head {ref} is below the finalized block {self._heads.finalized}: "
                 "the endpoint is far behind, or on another chain"
             )
+        self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
             log.detail("L1 head", head=ref)
@@ -129,6 +133,15 @@ class L1Stage:
             self._tell_heads()
             self._blocks.wake.set()
         return self._config.poll_interval
+
+    def _watch_progress(self, change: HeadChange) -> None:
+        """Warns, once, of a head that does not change for long."""
+        now = time.monotonic()
+        if change is not HeadChange.SAME:
+            self._changed_at, self._is_stuck = now, False
+        elif not self._is_stuck and now - self._changed_at > max(STUCK_SECONDS, 5 * self._config.poll_interval):
+            self._is_stuck = True
+            log.warn("the L1 head does not change", head=self._heads.head, seconds=round(now - self._changed_at))
 
     async def _step_finality(self) -> float:
         safe, finalized = await self._label("safe"), await self._label("finalized")
@@ -157,7 +170,7 @@ class L1Stage:
             block = await endpoint.block_json(label)
             return None if block is None else block_ref(block, self._config.trust_rpc)
         except _Troubles as error:
-            if isinstance(error, RpcFailure) and label != "latest":
+            if isinstance(error, RpcFailure) and label != "latest" and is_unusable(error.code, error.message):
                 log.debug("the L1 endpoint does not know a label", label=label, error=error)
                 return None
             if endpoint is not None:
@@ -271,16 +284,14 @@ class L1Stage:
 
     def _tell_health(self) -> None:
         """Publishes the problems of the activities and of the blocks that clients wait for."""
-        problems = [*self._runtime_problems]
-        if self._contradiction is not None:
-            problems.append(self._contradiction)
         head = self._head_number()
-        for client in self._clients.values():
-            wanted = client.demand.wanted(head)
-            failure = self._window.failure(wanted.first) if wanted is not None else None
-            if failure is not None and failure[0] is not None and failure[0] not in problems:
-                problems.append(failure[0])
-        self._publisher.set(Health(tuple(problems)))
+        waited = [self._window.failure(r.first) for c in self._clients.values() if (r := c.demand.wanted(head))]
+        problems = tuple(dict.fromkeys(failure[0] for failure in waited if failure is not None and failure[0]))
+        if problems and not self._block_problems:
+            log.warn("an L1 block that is waited for cannot be had", problem=problems[0])
+        self._block_problems = problems
+        known = (*self._runtime_problems, *([self._contradiction] if self._contradiction else []))
+        self._publisher.set(Health((*known, *problems)))
 
 
 def build(config: L1Config, bus: Bus, meter: Meter) -> L1Stage:
