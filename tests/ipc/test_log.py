@@ -8,6 +8,12 @@ from rollup_node.ipc import log
 from rollup_node.ipc.log import Level, Record, get_logger
 
 
+@pytest.fixture(autouse=True)
+def unconfigured() -> None:
+    """As a process is before `configure`."""
+    log.configure("", Level.WARN, log.plain)
+
+
 @pytest.fixture
 def lines() -> Iterator[list[Record]]:
     """The lines written at debug level by a process named `l1`."""
