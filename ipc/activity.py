@@ -17,6 +17,10 @@ class Activity:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+FAILED_AND_TOLD = 2
+"""The code of a one-shot stage that could not do its work and has told the user why."""
+
+
 class Finished(Exception):
     """Raised by a step of a one-shot stage: all its work is done, and the process ends in order with exit `code`."""
 

@@ -138,7 +138,7 @@ def _is_about_the_token(error: EndpointError | RpcFailure) -> bool:
 
 
 async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId | None) -> None:
-    """The chain id, and the genesis block hash where it is given; a provider that has dropped the genesis block is believed."""
+    """The chain id, and the genesis hash where it is given; a provider that has dropped that block is believed."""
     advice = "check --l1" if layer == "L1" else "check --l2"
     advice += " and --network or --rollup.config"
     try:

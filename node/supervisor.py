@@ -14,6 +14,7 @@ from functools import partial
 from setproctitle import setproctitle
 
 from rollup_node.ipc import log
+from rollup_node.ipc.activity import FAILED_AND_TOLD
 from rollup_node.ipc.arena import Arena
 from rollup_node.ipc.board import Board, State
 from rollup_node.ipc.log import get_logger
@@ -249,8 +250,9 @@ class Supervisor:
             self._fail(code, f"process {member.name} met an error that nothing can repair: see its last log lines")
         elif member.row.one_shot:
             self._log.info("process ended", name=member.name, why=why)
-            reason = f"process {member.name} ended with {why}: see its last log lines" if code else ""
-            self._fail(code if code >= 0 else Exit.SETUP, reason)
+            told = code in (Exit.OK, FAILED_AND_TOLD)
+            reason = "" if told else f"process {member.name} ended with {why}: see its last log lines"
+            self._fail(Exit.SETUP if code < 0 or code == FAILED_AND_TOLD else code, reason)
         else:
             lived = time.monotonic() - member.started
             self._log.error("process died", name=member.name, why=why, incarnation=member.incarnation)

@@ -166,6 +166,23 @@ class L2BlocksFound(Message, frozen=True, tag="L2BlocksFound"):
 # --- status.derivation ---------------------------------------------------------------------------------------------
 
 
+class Drop(msgspec.Struct, frozen=True, array_like=True):
+    """Something that went no further, in words, and the L1 block that was being read. `needs_parent_hash` when a batch
+    did not fit the hash of the block it would follow."""
+
+    rule: str
+    text: str
+    origin: L1BlockRef | None
+    needs_parent_hash: bool
+
+
+class Drops(Message, frozen=True, tag="Drops"):
+    """How much was dropped in this life of the process, and the last of it, oldest first."""
+
+    total: int
+    latest: tuple[Drop, ...]
+
+
 class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     """How far the pipeline has read: `current_l1` is the origin it is at, `idle` that all of it is used up and the
     engine has every block of it."""

@@ -38,7 +38,7 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "derivation",
         ("engine", "rpc"),
-        down=m.DerivationStatus | m.Health,
+        down=m.DerivationStatus | m.Drops | m.Health,
     ),
     Channel(
         "engine.blocks",

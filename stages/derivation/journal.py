@@ -1,15 +1,18 @@
 """What derivation tells about itself: log lines and metrics of what happened, and the problems it is in."""
 
+from collections import deque
 from typing import Protocol
 
 from rollup_node.stages.derivation.batches import RefusedBatch, SingularBatch
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.derivation.tasks import DecodedChannel
+from rollup_node.stages.messages import Drop, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0
 STALLED_BLOCKS = 50
+KEPT_DROPS = 32
 SAME_RESETS = 3
 _LOUD = frozenset((Effect.DROPPED, Effect.FLUSHED, Effect.ENDED, Effect.LOST, Effect.TIMED_OUT, Effect.RESET))
 
@@ -46,9 +49,23 @@ class Journal:
         self._wait: tuple[object, float] = (None, 0.0)
         self._stall: tuple[Reason | None, int] = (None, 0)
         self._last_reset: tuple[str | None, int] = (None, 0)
+        self._dropped = 0
+        self._latest: deque[Drop] = deque(maxlen=KEPT_DROPS)
+
+    @property
+    def drops(self) -> Drops:
+        """What was dropped, for those who ask why."""
+        return Drops(self._dropped, tuple(self._latest))
+
+    def begin(self) -> None:
+        """Derivation begins anew: what was dropped before explains nothing any more."""
+        self._latest.clear()
 
     def dropped(self, dropped: Dropped) -> None:
         """Something went no further."""
+        self._dropped += 1
+        fits_no_parent = dropped.reason.rule in (Why.PARENT_HASH.value, Why.SPAN_PARENT.value)
+        self._latest.append(Drop(dropped.reason.rule.id, str(dropped), dropped.origin, fits_no_parent))
         self._meter.count("derivation_drops_total", effect=dropped.effect.name.lower(), rule=dropped.label)
         if dropped.effect is Effect.TIMED_OUT:
             self._meter.count("channel_timeout")

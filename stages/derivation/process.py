@@ -154,6 +154,7 @@ class DerivationStage:
         self.deriver.reset(start)
         self._buffer.begin(start.base.number)
         self._look_ahead.stop()
+        self._journal.begin()
         self._blobs.clear()
         self._decoding.forget_queue()
         self._pacer.clear()
@@ -310,6 +311,7 @@ class DerivationStage:
         reset = 0 if self._start is None else self._start.reset
         idle = self._is_idle()
         self._journal.idle(idle)
+        self._publisher.set(self._journal.drops)
         self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived))
         waits = None if idle or self._start is None else self._waiting
         problems = self._journal.problems(waits, self._wanted_reset, self.deriver.waiting, time.monotonic())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.ipc.activity import Activity, Finished
+from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
 from rollup_node.ipc.bus import Bus
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
 from rollup_node.stages.derivation.listing import ListedBatch, Listing
@@ -28,7 +28,6 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 REPEAT_SECONDS = 0.3
 PATIENCE_SECONDS = 15.0
 WINDOW = 64
-FAILED = 1
 
 
 class ListingConfig(msgspec.Struct, frozen=True):
@@ -104,7 +103,7 @@ class ListingStage:
             raise Finished()
         if self._problem and time.monotonic() - self._stuck_since > PATIENCE_SECONDS:
             await self._write(self._config.errors, f"rollup-node: {self._problem}\n")
-            raise Finished(FAILED)
+            raise Finished(FAILED_AND_TOLD)
         self._ask(time.monotonic())
         return REPEAT_SECONDS
 

@@ -18,10 +18,11 @@ KEPT_REFS = 8192
 
 
 class OriginsClient:
-    """Answers `ref` for searches and checks, and fills the sequencer's window, which `on_block` is told. `BEHIND`
+    """Answers `ref` for searches and checks, and fills the sequencer's window, which `on_block` is told. `behind`
     blocks below the one asked for come along, as searches walk down."""
 
-    def __init__(self, bus: Bus, window: L1Window, on_block: Callable[[], None]) -> None:
+    def __init__(self, bus: Bus, window: L1Window, on_block: Callable[[], None], behind: int = BEHIND) -> None:
+        self._behind = behind
         self._window = window
         self._on_block = on_block
         self._refs: dict[int, L1BlockRef] = {}
@@ -50,7 +51,7 @@ class OriginsClient:
             if now - began > PATIENCE:
                 raise TemporaryError(f"L1 block {number} cannot be had: the l1 process does not answer")
             if now - asked_at >= AGAIN:
-                asked_at, first = now, max(0, number - BEHIND)
+                asked_at, first = now, max(0, number - self._behind)
                 self._client.send(WantL1Blocks(first, number - first + 1))
             await self._wait()
         return found

@@ -115,13 +115,14 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
         transactions = tuple([transaction_from_json(each) for each in _transactions(block)])
     except TransactionError as error:
         raise BlockError(f"block {header.number}: {error}") from None
-    payload = _payload(header, block_hash, transactions)
+    payload = payload_of_header(header, block_hash, transactions)
     if verify and payload_block_hash(payload) != block_hash:
         raise BlockError(f"block {header.number}: its content does not have the hash 0x{block_hash.hex()}")
     return payload
 
 
-def _payload(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
+def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
+    """A block as the payload it was sealed as."""
     root = header.withdrawals_root
     says_nothing = root == EMPTY_ROOT and header.requests_hash is None
     return ExecutionPayload(
