@@ -1,0 +1,61 @@
+"""`rollup-node replay`: derives L2 blocks from L1 with all rules, from a known safe head, writing to no engine."""
+
+from collections.abc import Sequence
+
+from rollup_node.node.commands.common import Outputs, Parser, block_number, read, run
+from rollup_node.node.exits import SetupError
+from rollup_node.node.processes import Row
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.engine.process_replay import ReplayConfig
+
+DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each. Each is
+compared with the L2 source where it has the block; the first difference ends the run with exit code 1. With --l2
+reading begins where a node would begin; with a file, or --from-l1, at the safe origin less the timeout, or K."""
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; 0 when all blocks were derived and none differs."""
+    parser = Parser("replay", DESCRIPTION)
+    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_argument("--l2", metavar="URL", help="an execution engine's JSON-RPC (no JWT) with the L2 blocks")
+    parser.add_argument("--l2-blocks", metavar="FILE", help="a JSON file with L2 blocks, in place of --l2")
+    parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    command = read(parser, words)
+    own = command.own
+    if own.to_l2 <= own.from_l2:
+        raise SetupError(f"--to-l2 {own.to_l2} is not after --from-l2 {own.from_l2}")
+    if (own.l2 is None) == (own.l2_blocks is None):
+        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
+    outputs = Outputs.open()
+    chain = command.chain
+    derivation = DerivationConfig(
+        rollup=chain.config,
+        l1_chain=chain.l1_chain,
+        span_overlap_check=command.values["rollup.span-overlap-check"],
+    )
+    replay = ReplayConfig(
+        rollup=chain.config,
+        first=own.from_l2,
+        last=own.to_l2,
+        url=own.l2,
+        blocks=own.l2_blocks,
+        base=own.from_l1,
+        as_json=own.json,
+        output=outputs.results,
+        errors=outputs.errors,
+    )
+    return run(
+        command,
+        [
+            Row("derivation", "rollup_node.stages.derivation.process:build", derivation),
+            Row(
+                "engine",
+                "rollup_node.stages.engine.process_replay:build",
+                replay,
+                one_shot=True,
+                keep=tuple(outputs),
+            ),
+        ],
+    )

@@ -1,0 +1,93 @@
+"""Where `replay` takes its known L2 blocks from: an engine's eth namespace, or a file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.headers import HeaderError, decode_header, header_hash
+from rollup_node.stages.protocol.hexes import HexError, from_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+
+class SourceError(ValueError):
+    """The file cannot be used; the text says what is wrong in it."""
+
+
+class BlockSource(Protocol):
+    """L2 blocks by number."""
+
+    async def payload(self, number: int) -> ExecutionPayload | None:
+        """The block, None where the source has none; TemporaryError when it cannot be reached."""
+
+    async def close(self) -> None:
+        """Closes what is open."""
+
+
+class EngineSource:
+    """Blocks of an execution engine, by JSON-RPC without a token."""
+
+    def __init__(self, url: str) -> None:
+        self._client = JsonRpcClient(url)
+
+    async def payload(self, number: int) -> ExecutionPayload | None:
+        try:
+            block = await self._client.call("eth_getBlockByNumber", hex(number), True)
+            return None if block is None else payload_from_block_json(block)
+        except (EndpointError, RpcFailure, BlockError) as error:
+            raise TemporaryError(f"L2 block {number}: {error}") from None
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+class FileSource:
+    """Blocks of a JSON file: a list of eth_getBlock objects with full transactions, or of objects with `header_rlp` and
+    `txs` in hex."""
+
+    def __init__(self, blocks: dict[int, ExecutionPayload]) -> None:
+        self._blocks = blocks
+
+    @classmethod
+    def read(cls, path: Path) -> "FileSource":
+        """Reads a file; SourceError for anything unusable."""
+        try:
+            entries = orjson.loads(path.read_bytes())
+        except OSError as error:
+            raise SourceError(f"cannot read {path}: {error.strerror}") from None
+        except orjson.JSONDecodeError as error:
+            raise SourceError(f"{path} is not JSON: {error}") from None
+        if not isinstance(entries, list) or not entries:
+            raise SourceError(f"{path}: expected a list of blocks")
+        payloads = [_from_entry(path, place, entry) for place, entry in enumerate(entries)]
+        return cls({payload.block_number: payload for payload in payloads})
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of the blocks, sorted."""
+        return sorted(self._blocks)
+
+    async def payload(self, number: int) -> ExecutionPayload | None:
+        return self._blocks.get(number)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _from_entry(path: Path, place: int, entry: Any) -> ExecutionPayload:
+    try:
+        if isinstance(entry, dict) and "header_rlp" in entry:
+            header = decode_header(_hex(entry["header_rlp"]))
+            transactions = tuple(_hex(raw) for raw in entry["txs"])
+            return payload_of_header(header, header_hash(header), transactions)
+        return payload_from_block_json(entry)
+    except (HexError, HeaderError, BlockError, KeyError, TypeError, AttributeError) as error:
+        raise SourceError(f"{path}: block {place} of the list: {error}") from None
+
+
+def _hex(text: str) -> bytes:
+    return from_hex(text if text.startswith("0x") else "0x" + text)

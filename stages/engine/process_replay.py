@@ -1,0 +1,286 @@
+"""In the engine's place for `rollup-node replay`: gives derivation a known safe head, takes its attributes, compares
+them with the blocks of a source, and writes them down. No engine is written to."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
+from rollup_node.ipc.bus import Bus, Peer
+from rollup_node.stages.engine.base_search import Base, BaseSearch
+from rollup_node.stages.engine.blocks import KnownBlock, UnreadableBlockError, known_block
+from rollup_node.stages.engine.client_l1 import OriginsClient
+from rollup_node.stages.engine.client_source import BlockSource, EngineSource, FileSource, SourceError
+from rollup_node.stages.engine.origin_selector import L1Window
+from rollup_node.stages.engine.replay import UNKNOWN_HASH, Judged, judge
+from rollup_node.stages.messages import (
+    Applied,
+    DerivationStatus,
+    Derived,
+    Drops,
+    Health,
+    L1Heads,
+    L2BlocksFound,
+    PipelineStart,
+    WantL2Blocks,
+    WantStart,
+)
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.errors import ResetError
+from rollup_node.stages.protocol.types import L2BlockContent
+
+RESET = 1
+IDLE_SECONDS = 0.5
+PATIENCE_SECONDS = 20.0
+IDLE_PATIENCE_SECONDS = 5.0
+
+
+class ReplayConfig(msgspec.Struct, frozen=True):
+    """Derives blocks `first` + 1 to `last` on the safe head `first`. Blocks come from `url` or from the file `blocks`;
+    reading begins at L1 block `base`, or where the source says. Lines go to the descriptor `output`, warnings and the
+    line of a failure to `errors`."""
+
+    rollup: RollupConfig
+    first: int
+    last: int
+    url: str | None
+    blocks: str | None
+    base: int | None
+    as_json: bool
+    output: int
+    errors: int
+
+
+class GiveUp(Exception):
+    """The run cannot go on; the text says why, in one line."""
+
+
+class ReplayStage:
+    """State: the start once it is known, the attributes that wait to be judged, the last answer."""
+
+    def __init__(self, config: ReplayConfig, bus: Bus, meter: Meter) -> None:
+        self._config = config
+        self._source: BlockSource | None = None
+        self._begin: PipelineStart | None = None
+        self._peer: Peer | None = None
+        self._derived: Derived | None = None
+        self._applied: Applied | None = None
+        self._reads: list[tuple[Peer, WantL2Blocks]] = []
+        self._problem = ""
+        self._l1_used_up = False
+        self._moved_at = time.monotonic()
+        self._give_up: str | None = None
+        self._work = Activity("replay", self._step)
+        self.activities = [self._work]
+        self._server = bus.serve("engine.blocks", self._take)
+        bus.serve("engine.control", lambda peer, message: None)
+        self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set, behind=0)
+        bus.subscribe("status.derivation", self._on_derivation)
+        bus.subscribe("status.l1", self._on_l1)
+        self._publisher = bus.publish("status.engine")
+
+    async def start(self) -> None:
+        """Nothing to open: the source is read in the first step."""
+
+    async def close(self) -> None:
+        """Closes the source."""
+        if self._source is not None:
+            await self._source.close()
+
+    def reset(self, error: Exception) -> None:
+        """A contradiction in the source."""
+        self._give_up = str(error)
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Tells what is wrong."""
+        self._publisher.set(Health(problems))
+        if problems:
+            self._problem = problems[0]
+
+    # --- what comes in ---
+
+    def _take(self, peer: Peer, message: Any) -> None:
+        self._peer = peer
+        if isinstance(message, WantStart):
+            if message.reset == RESET and message.reason is not None:
+                self._give_up = f"derivation cannot go on: {message.reason}"
+            elif self._begin is not None:
+                self._server.send(peer, self._begin)
+        elif isinstance(message, Derived):
+            if self._applied is not None and message.sequence == self._applied.sequence:
+                self._server.send(peer, self._applied)
+            else:
+                self._derived = message
+        elif len(self._reads) < 8 and (peer, message) not in self._reads:
+            self._reads.append((peer, message))
+        self._work.wake.set()
+
+    def _on_derivation(self, message: DerivationStatus | Drops | Health) -> None:
+        if isinstance(message, Health):
+            self._problem = message.problems[0] if message.problems else self._problem
+        elif isinstance(message, Drops):
+            self._need_hash(message)
+        else:
+            self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
+        if isinstance(message, DerivationStatus) and self._l1_used_up:
+            origin = message.current_l1.number if message.current_l1 is not None else None
+            self._problem = f"L1 is used up at block {origin}"
+        self._work.wake.set()
+
+    def _on_l1(self, message: L1Heads | Health) -> None:
+        if isinstance(message, Health) and message.problems:
+            self._problem = f"L1: {message.problems[0]}"
+
+    def _need_hash(self, drops: Drops) -> None:
+        """Whether a batch was dropped only because the source does not have the safe head."""
+        applied = self._applied
+        if applied is None or applied.safe_head.hash != UNKNOWN_HASH or not drops.latest:
+            return
+        if any(drop.needs_parent_hash for drop in drops.latest):
+            number = applied.safe_head.number
+            self._give_up = f"the next batch must be checked against the hash of block {number}, which the source lacks"
+
+    # --- the work ---
+
+    async def _step(self) -> float:
+        try:
+            return await self._advance()
+        except (GiveUp, SourceError, UnreadableBlockError) as error:
+            await self._fail(str(error))
+            raise Finished(FAILED_AND_TOLD) from None
+
+    async def _advance(self) -> float:
+        if self._begin is None:
+            self._begin = await self._find_start()
+            self._moved_at = time.monotonic()
+        while self._reads:
+            await self._answer_read(*self._reads.pop(0))
+        derived, self._derived = self._derived, None
+        if derived is not None:
+            await self._judge(derived)
+            return 0.0
+        if self._give_up is not None:
+            raise GiveUp(self._give_up)
+        patience = IDLE_PATIENCE_SECONDS if self._l1_used_up else PATIENCE_SECONDS
+        if time.monotonic() - self._moved_at > patience:
+            at = self._applied.safe_head.number if self._applied is not None else self._config.first
+            raise GiveUp(f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}")
+        return IDLE_SECONDS
+
+    async def _find_start(self) -> PipelineStart:
+        config = self._config
+        if self._source is None:
+            self._source = EngineSource(config.url) if config.url else FileSource.read(Path(config.blocks or ""))
+        safe = await self._known(config.first)
+        if safe is None:
+            raise GiveUp(f"the L2 source has no block {config.first}, which is to be the safe head")
+        if config.url is not None and config.base is None:
+            found = await self._search_base(safe)
+            return PipelineStart(RESET, safe.ref, safe.config, found.base, found.config)
+        number = config.base if config.base is not None else self._default_base(safe)
+        await self._warn(
+            f"reading begins at L1 block {number} with the system config of L2 block {config.first}; "
+            "a channel that was open there already, or a change of the config since, is missed"
+        )
+        base = await self._l1.ref(number)
+        if base is None:
+            raise GiveUp(f"there is no L1 block {number} to begin with")
+        return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
+
+    def _default_base(self, safe: KnownBlock) -> int:
+        """The safe origin less the channel timeout of its time."""
+        timeout = self._config.rollup.schedule().l1(safe.origin_time).channel_timeout
+        return max(self._config.rollup.genesis.l1.number, safe.ref.l1_origin.number - timeout)
+
+    async def _search_base(self, safe: KnownBlock) -> Base:
+        search = BaseSearch(self._config.rollup, safe)
+        while True:
+            wanted = search.next()
+            if isinstance(wanted, Base):
+                return wanted
+            try:
+                search.give(wanted.number, await self._known(wanted.number))
+            except ResetError as error:
+                raise GiveUp(f"no place to begin is found ({error}): give --from-l1") from None
+
+    async def _known(self, number: int) -> KnownBlock | None:
+        assert self._source is not None
+        payload = await self._source.payload(number)
+        return None if payload is None else known_block(payload, self._config.rollup)
+
+    async def _judge(self, derived: Derived) -> None:
+        assert self._source is not None
+        if derived.reset != RESET or self._is_answered(derived):
+            return
+        known = await self._source.payload(derived.parent.number + 1)
+        judged = judge(self._config.rollup, derived, known)
+        self._moved_at, self._problem = time.monotonic(), ""
+        await self._write(self._config.output, self._line(judged))
+        number = judged.safe_head.number
+        if judged.difference is not None:
+            raise GiveUp(f"block {number} differs from the source in {judged.difference}")
+        if number >= self._config.last:
+            raise Finished()
+        self._applied = Applied(RESET, derived.sequence, "accepted", judged.safe_head, judged.safe_config)
+        if self._peer is not None:
+            self._server.send(self._peer, self._applied)
+
+    def _is_answered(self, derived: Derived) -> bool:
+        """Whether this comes again; a restarted derivation counts from the beginning and is not followed."""
+        if self._applied is None:
+            return False
+        if derived.parent != self._applied.safe_head and derived.sequence != self._applied.sequence:
+            raise GiveUp("the derivation process was restarted in mid-run: run the command again")
+        return derived.sequence == self._applied.sequence
+
+    async def _answer_read(self, peer: Peer, want: WantL2Blocks) -> None:
+        assert self._source is not None
+        blocks, missing = [], None
+        for number in range(want.first, want.last + 1):
+            payload = await self._source.payload(number)
+            if payload is None:
+                missing = number
+                break
+            blocks.append(L2BlockContent(known_block(payload, self._config.rollup).ref, payload.transactions))
+        if missing is not None:
+            self._give_up = f"a span batch overlaps block {missing}, which the L2 source does not have"
+            return
+        self._server.send(peer, L2BlocksFound(RESET, want.first, want.last, tuple(blocks), None))
+
+    # --- output ---
+
+    def _line(self, judged: Judged) -> str:
+        values = judged.values
+        if self._config.as_json:
+            return orjson.dumps(values).decode() + "\n"
+        state = "equal" if values["hash"] else "not in the source"
+        return (
+            f"block {values['number']}  time {values['timestamp']}  epoch {values['epoch']['number']}  "
+            f"sequence {values['sequence_number']}  transactions {len(values['transactions'])}  {state}\n"
+        )
+
+    async def _warn(self, text: str) -> None:
+        await self._write(self._config.errors, f"rollup-node: warning: {text}\n")
+
+    async def _fail(self, text: str) -> None:
+        await self._write(self._config.errors, f"rollup-node: {text}\n")
+
+    async def _write(self, descriptor: int, text: str) -> None:
+        await asyncio.to_thread(_write_all, descriptor, text.encode())
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def build(config: ReplayConfig, bus: Bus, meter: Meter) -> ReplayStage:
+    """The stage for the runtime."""
+    return ReplayStage(config, bus, meter)
