@@ -11,7 +11,7 @@ from rollup_node.stages.messages import L1BlockFound, L1BlockMissing, WantL1Bloc
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
-AGAIN = 1.0
+AGAIN = 0.6
 PATIENCE = 10.0
 BEHIND = 15
 KEPT_REFS = 8192

@@ -23,7 +23,7 @@ from rollup_node.stages.engine.origin_selector import (
     NoOrigin,
     OriginSelector,
 )
-from rollup_node.stages.engine.results import Call, UpdateForkchoice
+from rollup_node.stages.engine.results import Call, FetchPayload, UpdateForkchoice
 from rollup_node.stages.engine.sequencer import NeedAttributes, Sequenced, Sequencer, SequencerError
 from rollup_node.stages.engine.server_blocks import BlocksServer
 from rollup_node.stages.engine.server_control import ControlServer
@@ -294,7 +294,11 @@ class EngineStage:
             need = self.sequencer.next(time.time())
         if need is None or isinstance(need, NeedAttributes):
             return
-        event = self.sequencer.answer(need, await self.client.ask(need), time.time())
+        began = time.monotonic()
+        answer = await self.client.ask(need)
+        if isinstance(need, FetchPayload):
+            self.meter.observe("sequencer_sealing_seconds", time.monotonic() - began)
+        event = self.sequencer.answer(need, answer, time.time())
         if isinstance(event, SequencerError):
             self.meter.count("sequencing_errors")
         if isinstance(event, Sequenced) and self.driver.heads is not None:
