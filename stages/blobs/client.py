@@ -22,8 +22,8 @@ T = TypeVar("T")
 MAX_BODY = 96 << 20
 HEDGE_SECONDS = 5.0
 """An endpoint that takes longer gets company by the next one."""
-SIDECARS_SECONDS = 600.0
-"""How long an endpoint whose blobs route is missing is asked for sidecars at once."""
+ROUTE_SECONDS = 600.0
+"""How long a route that an endpoint does not have is left alone."""
 _ROUTE_MISSING = (400, 404, 405, 410, 501)
 
 
@@ -48,6 +48,7 @@ class BeaconEndpoint:
         self._fetch_all = config.fetch_all_sidecars
         self._meter = meter
         self._sidecars_until = 0.0
+        self._no_commitments_until = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     async def genesis_time(self) -> int:
@@ -58,20 +59,21 @@ class BeaconEndpoint:
         """The slot duration."""
         return answers.slot_milliseconds(await self._get_found("spec", "eth/v1/config/spec"))
 
-    async def blobs(self, slot: int, wanted: Sequence[BlobRef]) -> Offer:
-        """What the endpoint offers for the wanted blobs of a slot, by the route that works."""
+    async def blobs(self, slot: int, wanted: Sequence[BlobRef], ahead: bool) -> Offer:
+        """What the endpoint offers for the wanted blobs of a slot, by the route that works. `ahead`: nobody waits yet,
+        and the blobs may be checked together with those of other blocks."""
         if not self._fetch_all and time.monotonic() >= self._sidecars_until:
-            offered = await self._by_hashes(slot, wanted)
+            offered = await self._by_hashes(slot, wanted, ahead)
             if offered:
                 return Offer(self, offered, False)
         self._sidecars_until = 0.0
         sidecars = await self._sidecars(slot, wanted)
-        self._sidecars_until = time.monotonic() + SIDECARS_SECONDS
+        self._sidecars_until = time.monotonic() + ROUTE_SECONDS
         return Offer(self, sidecars, True)
 
     def failed(self, offer: Offer) -> None:
         """What it offered was not good: has the other route tried next."""
-        self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + SIDECARS_SECONDS
+        self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + ROUTE_SECONDS
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -79,14 +81,15 @@ class BeaconEndpoint:
         if session is not None:
             await session.close()
 
-    async def _by_hashes(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[Candidate, ...]:
-        """By the blobs route; nothing where the endpoint does not have the route or the blobs."""
+    async def _by_hashes(self, slot: int, wanted: Sequence[BlobRef], ahead: bool) -> tuple[Candidate, ...]:
+        """By the blobs route; nothing where the endpoint does not have the route or the blobs. Commitments make the
+        check of several blobs cheaper, not that of one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
         status, body = await self._get("blobs", f"eth/v1/beacon/blobs/{slot}", query)
         if status in _ROUTE_MISSING:
             return ()
         offered = answers.blobs(self._found(status, body))
-        commitments = await self._commitments(slot) if len(offered) > 1 else None
+        commitments = await self._commitments(slot) if len(offered) > 1 or (offered and ahead) else None
         return answers.with_commitments(offered, wanted, commitments)
 
     async def _sidecars(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[Candidate, ...]:
@@ -100,14 +103,17 @@ class BeaconEndpoint:
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
-        """Those that the beacon block lists, which make the check cheaper; None where they cannot be had."""
-        for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
-            try:
+        """Those that the beacon block lists; None where they cannot be had."""
+        if time.monotonic() < self._no_commitments_until:
+            return None
+        try:
+            for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
                 status, body = await self._get("block", f"{route}/{slot}")
                 if status == 200:
                     return answers.block_commitments(body)
-            except (EndpointError, AnswerError):
-                return None
+        except (EndpointError, AnswerError):
+            pass
+        self._no_commitments_until = time.monotonic() + ROUTE_SECONDS
         return None
 
     async def _get_found(self, label: str, path: str) -> bytes:
@@ -186,9 +192,9 @@ class BeaconEndpoints:
             self._clock = SlotClock(genesis, duration)
         return self._clock.slot_at(timestamp)
 
-    async def fetch(self, slot: int, wanted: Sequence[BlobRef]) -> Offer:
+    async def fetch(self, slot: int, wanted: Sequence[BlobRef], ahead: bool = False) -> Offer:
         """An offer from the first endpoint that has one."""
-        offer, place = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted))
+        offer, place = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, ahead))
         self._current = place
         return offer
 

@@ -189,7 +189,7 @@ class BlobsStage:
         problem: Exception | str | None = None
         try:
             slot = await self._endpoints.slot_at(need.block.timestamp)
-            offer = await self._endpoints.fetch(slot, need.missing)
+            offer = await self._endpoints.fetch(slot, need.missing, ahead=not need.urgent)
             verified = await self._verifier.check(need, offer.candidates)
             need.take(verified.contents)
             for content in verified.contents:

@@ -218,6 +218,29 @@ def test_blobs_come_in_the_order_asked_for_and_are_kept(beacon: Beacon) -> None:
     run(use)
 
 
+def test_blobs_of_several_blocks_fetched_ahead_are_checked_by_their_commitments(beacon: Beacon) -> None:
+    async def use() -> None:
+        async with world([beacon]) as w:
+            for place in range(6):
+                w.ask([place], urgent=False)
+            await w.until(lambda: len(w.found) == 6)
+            assert beacon.asked.count("blobs") == beacon.asked.count("blinded_blocks") == 6
+
+    run(use)
+
+
+def test_a_missing_block_route_is_left_alone(beacon: Beacon) -> None:
+    beacon.status["blinded_blocks"] = 404
+
+    async def use() -> None:
+        async with world([beacon]) as w:
+            await w.has([0, 1])
+            await w.has([2, 3])
+            assert beacon.asked.count("blinded_blocks") == 1
+
+    run(use)
+
+
 def reordered(listed: list[Any]) -> Any:
     return listed[::-1]
 
