@@ -1,0 +1,73 @@
+"""Genesis files of the registry give the registry's hashes; unusable files say why."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.tools.devnet.engine.genesis import chain_of, genesis_block, make_chain, parse_genesis
+from rollup_node.tools.devnet.evm.genesis import GenesisError
+from rollup_node.tools.devnet.evm.state import State, Store
+
+REGISTERED = [
+    "mainnet/unichain",
+    "mainnet/zora",
+    "sepolia/op",
+    "sepolia/unichain",
+    "sepolia-devnet-2/sepolia-devnet-2",
+]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name: str) -> None:
+    registry = shared_data / "registry"
+    dictionary = zstandard.ZstdCompressionDict((registry / "genesis/dictionary").read_bytes())
+    packed = (registry / f"genesis/{name}.json.zst").read_bytes()
+    found = json.loads(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
+    listed = tomllib.loads((registry / f"configs/{name}.toml").read_text())
+    forks = {key[:-5]: time for key, time in listed["hardforks"].items() if key.endswith("_time")}
+    chain = make_chain(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
+    assert "0x" + genesis_block(Store(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
+    if found["config"] is not None:
+        assert chain_of(found["config"]).chain_id == listed["chain_id"]
+
+
+def test_the_state_is_readable(small_chain: Any) -> None:
+    small = small_chain()
+    genesis = small.genesis()
+    state = State(genesis.store, genesis.block.header.state_root)
+    assert state.balance(small.keys[0].address) == 10**22 and genesis.block.header.base_fee == 10**9
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"config": None}, "not a genesis file"),
+        ({"config": {"chainId": 1}}, "no `optimism` object"),
+        ({"config": {"chainId": "1", "optimism": {}}}, "chainId"),
+        ({"config": {"chainId": 1, "optimism": {}}}, "eip1559Elasticity"),
+        (
+            {"config": {"chainId": 1, "optimism": {"eip1559Elasticity": 0, "eip1559Denominator": 1}}},
+            "must be positive",
+        ),
+        ({"config": {"chainId": 1, "optimism": {}, "canyonTime": "x"}}, "canyonTime"),
+        ({"alloc": None}, "no `alloc`"),
+        ({"alloc": {"0x12": 5}}, "account 0x12"),
+        ({"alloc": {"zz": {}}}, "account zz"),
+        ({"alloc": {"0x12": {"balance": "lots"}}}, "account 0x12"),
+        ({"gasLimit": "much"}, "header field"),
+    ],
+)
+def test_unusable_files_say_why(small_chain: Any, change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(GenesisError, match=problem):
+        parse_genesis(json.dumps(small_chain().file | change).encode())
+
+
+def test_noise_is_refused() -> None:
+    for content in (b"", b"[]", b"{", b"\xff"):
+        with pytest.raises(GenesisError):
+            parse_genesis(content)
