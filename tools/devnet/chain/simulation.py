@@ -59,14 +59,17 @@ def estimate(state: State, rules: EvmRules, context: BlockContext, call: Call, m
     outcome = simulate(state, rules, context, call, most)
     if not outcome.succeeded:
         return outcome
+    guesses = [outcome.gas_used + outcome.gas_used // 5, outcome.gas_used]
     low, high = outcome.gas_used - 1, most
-    guess = outcome.gas_used + outcome.gas_used // 5
     while high - low > _PRECISION:
+        guess = guesses.pop() if guesses else 0
         tried = guess if low < guess < high else (low + high) // 2
-        guess = 0
-        try:
-            succeeded = simulate(state, rules, context, call, tried).succeeded
-        except InvalidTransaction:
-            succeeded = False
-        low, high = (low, tried) if succeeded else (tried, high)
+        low, high = (low, tried) if _suffices(state, rules, context, call, tried) else (tried, high)
     return outcome._replace(gas_used=high)
+
+
+def _suffices(state: State, rules: EvmRules, context: BlockContext, call: Call, gas: int) -> bool:
+    try:
+        return simulate(state, rules, context, call, gas).succeeded
+    except InvalidTransaction:
+        return False

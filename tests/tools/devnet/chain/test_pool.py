@@ -1,0 +1,66 @@
+"""The pool: order, replacement, bounds."""
+
+from typing import Any
+
+import pytest
+
+from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.devnet.chain import pool as pools
+from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
+
+KEYS = [Key(bytes([number]) * 32) for number in range(1, 4)]
+
+
+def signed(key: int, nonce: int, tip: int = 1, cap: int = 1000, data: bytes = b"") -> SignedTransaction:
+    fees = Fees(tip=tip, cap=cap)
+    return read_signed(dynamic_fee_transaction(KEYS[key], 1, nonce, b"\x01" * 20, 0, data, 21_000, fees), 1)
+
+
+def ready(pool: Pool, nonces: dict[bytes, int] | None = None) -> list[SignedTransaction]:
+    return list(pool.ready(10, lambda sender: (nonces or {}).get(sender, 0)))
+
+
+def test_best_payers_first_and_nonces_in_order() -> None:
+    pool = Pool()
+    cheap, dear, next_dear, gap = signed(0, 0, 1), signed(1, 0, 9), signed(1, 1, 2), signed(2, 1, 50)
+    for transaction in (cheap, next_dear, dear, gap):
+        pool.add(transaction, 0)
+    assert ready(pool) == [dear, next_dear, cheap]
+    assert pool.next_nonce(dear.sender, 0) == 2 and pool.next_nonce(gap.sender, 0) == 0
+    assert ready(pool, {dear.sender: 1}) == [next_dear, cheap] and pool.get(dear.hash) is None
+
+
+def test_replacement_pays_a_tenth_more() -> None:
+    pool = Pool()
+    old = signed(0, 0, cap=1000)
+    pool.add(old, 0)
+    with pytest.raises(InvalidTransaction, match="underpriced"):
+        pool.add(signed(0, 0, cap=1099), 0)
+    new = signed(0, 0, cap=1100)
+    pool.add(new, 0)
+    assert pool.get(old.hash) is None and pool.get(new.hash) == new and len(pool) == 1
+
+
+def test_included_ones_go_and_reorganised_ones_come_back() -> None:
+    pool = Pool()
+    included, waiting = signed(0, 0), signed(0, 0, cap=2000)
+    pool.add(waiting, 0)
+    pool.remove([included])
+    assert len(pool) == 0
+    pool.put_back([included])
+    assert ready(pool) == [included]
+
+
+def test_bounds(monkeypatch: Any) -> None:
+    pool = Pool()
+    monkeypatch.setattr(pools, "MAX_TRANSACTIONS", 2)
+    with pytest.raises(InvalidTransaction, match="bytes"):
+        pool.add(signed(0, 0, data=bytes(pools.MAX_SIZE)), 0)
+    pool.add(signed(0, 0), 0)
+    pool.add(signed(0, 1), 0)
+    with pytest.raises(InvalidTransaction, match="full"):
+        pool.add(signed(1, 0), 0)
+    pool.add(signed(0, 1, cap=5000), 0)
+    pool.put_back([signed(1, 0)])
+    assert len(pool) == 2
