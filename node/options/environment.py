@@ -8,6 +8,16 @@ from rollup_node.node.options.kinds import read_boolean
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import BOOLEAN_TWIN, OPTIONS, VARIABLE_PREFIX
 
+OF_NODE_JS = frozenset(
+    f"{VARIABLE_PREFIX}{name}"
+    for name in (
+        *("ENV", "PATH", "OPTIONS", "EXTRA_CA_CERTS", "NO_WARNINGS", "DEBUG", "DISABLE_COLORS", "ICU_DATA"),
+        *("PENDING_DEPRECATION", "REDIRECT_WARNINGS", "TLS_REJECT_UNAUTHORIZED", "V8_COVERAGE", "COMPILE_CACHE"),
+        *("REPL_HISTORY", "PRESERVE_SYMLINKS", "TEST_CONTEXT", "USE_ENV_PROXY", "USE_SYSTEM_CA", "VERSION"),
+    )
+)
+"""Variables of the program node, which many machines have set; nobody means us by them."""
+
 
 class Environment(NamedTuple):
     """`values` by the option's own variable; `spelled` gives the variable that was really set; `warnings` are
@@ -48,7 +58,7 @@ def _part_twins(values: dict[str, str], spelled: dict[str, str]) -> None:
 
 def _unknown(environ: Mapping[str, str], used: set[str]) -> Iterator[str]:
     for variable in sorted(environ):
-        if variable.startswith(VARIABLE_PREFIX) and variable not in used:
+        if variable.startswith(VARIABLE_PREFIX) and variable not in used | OF_NODE_JS:
             names = {known.removeprefix(VARIABLE_PREFIX) for known in used}
             hint = did_you_mean(variable.removeprefix(VARIABLE_PREFIX), names, prefix=VARIABLE_PREFIX)
             yield f"unknown variable {variable} is ignored{hint}"

@@ -44,3 +44,7 @@ def test_unknown_variables_of_ours_give_a_warning_each() -> None:
 
 def test_an_empty_variable_is_not_set() -> None:
     assert read_environment({"NODE_RPC_PORT": "", "NODE_NETWORK": ""}).values == {}
+
+
+def test_the_variables_of_another_program_called_node_are_no_concern_of_ours() -> None:
+    assert read_environment({"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}).warnings == ()

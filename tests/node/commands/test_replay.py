@@ -1,0 +1,99 @@
+"""`rollup-node replay` on recorded OP Sepolia data: server and node are separate processes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+RANGE = ("16491244", "16491249")
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "rollup_node.node", *arguments]
+
+
+@pytest.fixture(scope="module")
+def recorded(shared_data: Path) -> Iterator[str]:
+    """The URL of a server of the recording."""
+    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(shared_data / "op_sepolia_replay")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
+
+
+def _replay(url: str, blocks: Path, first: str, last: str, *more: str) -> subprocess.CompletedProcess[str]:
+    arguments = ["replay", "--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--l2-blocks", str(blocks)]
+    command = _command(*arguments, "--from-l2", first, "--to-l2", last, "--json", *more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
+
+
+def test_real_blocks_come_out_as_they_were_built(recorded: str, shared_data: Path) -> None:
+    folder = shared_data / "op_sepolia_replay"
+    done = _replay(recorded, folder / "l2_blocks.json", *RANGE, "--from-l1", "6582895")
+    assert done.returncode == 0, done.stderr
+    assert "warning: reading begins at L1 block 6582895" in done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    known = {int(block["number"]): block for block in json.loads((folder / "l2_blocks.json").read_text())}
+    assert [line["number"] for line in lines] == list(range(16491245, 16491250))
+    for line in lines[:-1]:
+        block = known[line["number"]]
+        assert line["hash"] == block["hash"]
+        assert line["transactions"] == ["0x" + raw for raw in block["txs"]]
+    assert lines[-1]["hash"] is None
+    assert len(lines[-1]["transactions"]) == 12
+    assert [line["sequence_number"] for line in lines] == [4, 5, 0, 1, 2]
+    assert {line["epoch"]["number"] for line in lines} == {6582944, 6582945}
+
+
+def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(recorded: str, shared_data: Path) -> None:
+    done = _replay(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", "16491247", "16491249")
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491248, 16491249]
+
+
+def test_a_difference_ends_the_run_with_one_line(recorded: str, shared_data: Path, tmp_path: Path) -> None:
+    blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
+    blocks[1]["txs"][1] = blocks[1]["txs"][2]
+    damaged = tmp_path / "blocks.json"
+    damaged.write_text(json.dumps(blocks))
+    done = _replay(recorded, damaged, *RANGE, "--from-l1", "6582895")
+    assert done.returncode == 1
+    assert "block 16491245 differs from the source in transaction" in done.stderr.splitlines()[-1]
+
+
+def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: Path, tmp_path: Path) -> None:
+    blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
+    first_only = tmp_path / "blocks.json"
+    first_only.write_text(json.dumps(blocks[:1]))
+    done = _replay(recorded, first_only, "16491244", "16491251", "--from-l1", "6582895")
+    assert done.returncode == 1
+    assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == list(range(16491245, 16491250))
+    assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--from-l2", "5", "--to-l2", "4", "--l2", "http://127.0.0.1:1"], "--to-l2 4 is not after --from-l2 5"),
+        (["--from-l2", "1", "--to-l2", "4"], "give the L2 source"),
+        (["--from-l2", "x", "--to-l2", "4", "--l2", "http://127.0.0.1:1"], "'x' is not a block number"),
+        (["--to-l2", "4"], "--from-l2"),
+    ],
+)
+def test_wrong_flags_are_refused_in_one_line(arguments: list[str], text: str) -> None:
+    command = _command("replay", "--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1", *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert text in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_source_that_is_no_list_of_blocks_is_refused(recorded: str, shared_data: Path) -> None:
+    done = _replay(recorded, shared_data / "op_sepolia_replay" / "expected.json", *RANGE)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("expected a list of blocks")
