@@ -2,11 +2,12 @@
 
 from kit.cases import case, table
 from kit.chain import FIRST_L1, forks_until
-from kit.reading import read_batches
+from kit.reading import Read, read
 from kit.worlds import GENESIS, USER, World, channel, child
 
 from rollup_node.stages.derivation.batches import SingularBatch
 from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.tools.batcher.channels import Compression, channel_body
 
 PARENT, EPOCH_HASH = b"\x11" * 32, b"\x22" * 32
 FIELDS = (b"\xa0" + PARENT, b"\x64", b"\xa0" + EPOCH_HASH, b"\x82\x30\x39", b"\xc3\x82\xaa\xbb")
@@ -33,6 +34,11 @@ def changed(**fields: bytes) -> bytes:
 ENCODED = batch(*FIELDS)
 
 
+def read_batches(*batches: bytes, fork: str = "bedrock") -> Read:
+    """Reads a channel with these encoded batches."""
+    return read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+
+
 @table(
     single_ok=(ENCODED, GOOD),
     single_trailing=(ENCODED + b"\1\2\3", GOOD),
@@ -43,9 +49,9 @@ ENCODED = batch(*FIELDS)
     ),
 )
 def decoded(encoded: bytes, expected: SingularBatch) -> None:
-    found = read_batches(encoded, ENCODED, forks=forks_until("bedrock"))
+    found = read_batches(encoded, ENCODED)
     assert found.batches == [expected, GOOD]
-    assert found.said == []
+    assert found.dropped == []
 
 
 @table(
@@ -69,17 +75,17 @@ def ends_the_channel(*malformed: bytes) -> None:
     """The batch before survives, the one behind is not read; the same before and after span batches are known."""
     for encoded in malformed:
         for fork in ("bedrock", "holocene"):
-            found = read_batches(ENCODED, encoded, ENCODED, forks=forks_until(fork))
+            found = read_batches(ENCODED, encoded, ENCODED, fork=fork)
             assert found.batches == [GOOD]
-            ((effect, reason),) = found.said
-            assert (effect, reason.why) == (Effect.ENDED, Why.SINGULAR_MALFORMED)
+            (dropped,) = found.dropped
+            assert (dropped.effect, dropped.reason.why) == (Effect.ENDED, Why.SINGULAR_MALFORMED)
 
 
 @case("single_tx_empty")
 def an_empty_transaction() -> None:
     """It is read and judged: the batch is dropped, not the channel."""
     encoded = changed(transactions=b"\xc1\x80")
-    assert read_batches(encoded, ENCODED, forks=forks_until("bedrock")).batches[0].transactions == (b"",)
+    assert read_batches(encoded, ENCODED).batches[0].transactions == (b"",)
     world = World(forks_until("granite"))
     bad, good = child(GENESIS, (b"",)), child(GENESIS, (USER,))
     world.mine()
