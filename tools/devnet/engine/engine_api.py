@@ -36,12 +36,21 @@ _NEW_VERSIONS = (1, 2, 3, 4)
 
 
 class Job:
-    """A payload in the making: executed so far, and filled from the pool and sealed when it is asked for."""
+    """A payload in the making: filled from the pool and sealed when it is asked for. `time` is its timestamp."""
 
-    def __init__(self, execution: L2Execution, from_pool: bool) -> None:
-        self.execution = execution
-        self.from_pool = from_pool
-        self.block: Block | None = None
+    def __init__(self, execution: L2Execution) -> None:
+        self.time = execution.context.timestamp
+        self.unsealed: L2Execution | None = execution
+        self._block: Block | None = None
+
+    def seal(self, ledger: L2Ledger, from_pool: bool) -> Block:
+        """The finished block; what it was made from is let go."""
+        if self.unsealed is not None:
+            if from_pool:
+                ledger.fill(self.unsealed)
+            self._block, self.unsealed = self.unsealed.seal(), None
+        assert self._block is not None
+        return self._block
 
 
 class Heads(NamedTuple):
@@ -107,10 +116,9 @@ class EngineApi:
     def _start_job(self, version: int, head: Block, found: Any) -> str:
         attributes = self._attributes(version, found)
         try:
-            execution = self._ledger.begin(head, attributes)
-            job = Job(execution, from_pool=not attributes.no_tx_pool)
+            job = Job(self._ledger.begin(head, attributes))
             if attributes.no_tx_pool:
-                job.block = execution.seal()
+                job.seal(self._ledger, from_pool=False)
         except InvalidBlock as error:
             raise _invalid_attributes(str(error)) from None
         identity = _payload_id(head.hash, attributes)
@@ -149,17 +157,15 @@ class EngineApi:
         job = self._jobs.get(identity) if isinstance(identity, str) else None
         if job is None:
             raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
-        wanted = self._rules(job.execution.context.timestamp).get_payload_version
+        wanted = self._rules(job.time).get_payload_version
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
             raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
-        if job.block is None:
-            self._ledger.fill(job.execution)
-            job.block = job.execution.seal()
-        self._built[job.block.hash] = job.block
+        block = job.seal(self._ledger, from_pool=True)
+        self._built[block.hash] = block
         while len(self._built) > _MAX_JOBS:
             self._built.pop(next(iter(self._built)))
-        return _envelope(version, job.block)
+        return _envelope(version, block)
 
     def _new_payload(
         self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
