@@ -1,4 +1,4 @@
-"""A JSON-RPC 2.0 server over HTTP POST from a table of methods: batches, the usual errors, and a JWT check if wanted."""
+"""A JSON-RPC 2.0 server over HTTP POST from a table of methods: batches, the usual errors, a JWT check if wanted."""
 
 import base64
 import hmac
