@@ -1,44 +1,60 @@
-"""Channels read by the channel reader as at an L1 block: which batches come out, and what is said of the others."""
+"""A channel read as the node reads it: by the rules of an L1 block, the heavy part as a task for a compute worker."""
 
 from typing import NamedTuple
 
-from kit.chain import GENESIS_TIME, rollup
-from rollup_node.stages.derivation import tasks
+from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+from kit.notation import channel_id
 from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.channel_reader import ChannelReader, span_rules
 from rollup_node.stages.derivation.needs import Flow, NeedDecoded
-from rollup_node.stages.derivation.reasons import Effect, Reason
+from rollup_node.stages.derivation.reasons import Dropped, Reason, Why
+from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.tools.batcher.channels import Compression, channel_body
+
+LATEST = forks_until("lagoon")
 
 
-class Reading(NamedTuple):
-    """What came of a channel."""
+class Read(NamedTuple):
+    """The batches of a channel in order, and what was dropped with them."""
 
     batches: list[SingularBatch | SpanBatch]
-    said: list[tuple[Effect, Reason]]
+    dropped: list[Dropped]
+
+    @property
+    def times(self) -> list[int]:
+        """Of the batches, the first block's, in seconds after genesis."""
+        return [
+            (batch.timestamp if isinstance(batch, SingularBatch) else batch.first_timestamp) - GENESIS_TIME
+            for batch in self.batches
+        ]
+
+    @property
+    def why(self) -> Why | None:
+        """The one reason for which something was dropped, None if nothing was."""
+        return self.reason and self.reason.why
+
+    @property
+    def reason(self) -> Reason | None:
+        """As `why`, with its values."""
+        if not self.dropped:
+            return None
+        (dropped,) = self.dropped
+        return dropped.reason
 
 
-def read_body(body: bytes, forks: dict[str, int], time: int = 0) -> Reading:
-    """Reads a channel at an L1 block `time` seconds after genesis."""
-    config = rollup(forks)
-    schedule, trace = config.schedule(), Trace()
-    rules = schedule.l1(GENESIS_TIME + time)
-    reader = ChannelReader(schedule, span_rules(config), trace)
-    reader.open(ReadyChannel(bytes(16), body), rules)
-    batches: list[SingularBatch | SpanBatch] = []
-    while reader.channel is not None:
-        popped = reader.pop(rules, GENESIS_TIME + time)
+def read(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_BLOCK_TIME) -> Read:
+    """Reads a channel body at an L1 block so many seconds after genesis."""
+    config, trace = rollup(forks), Trace()
+    time = GENESIS_TIME + seconds
+    rules = config.schedule().l1(time)
+    reader = ChannelReader(config.schedule(), span_rules(config), trace)
+    reader.open(ReadyChannel(channel_id("A"), body), rules)
+    batches = []
+    while (popped := reader.pop(rules, time)) is not Flow.OUT_OF_DATA:
         if isinstance(popped, NeedDecoded):
-            assert reader.add_decoded(popped.key, tasks.run(popped.task))
+            assert reader.add_decoded(popped.key, run(popped.task))
         elif not isinstance(popped, Flow):
             batches.append(popped)
-    return Reading(batches, [(each.effect, each.reason) for each in trace.dropped])
-
-
-def read_batches(
-    *batches: bytes, forks: dict[str, int], time: int = 0, compression: Compression = Compression.ZLIB
-) -> Reading:
-    """Reads a channel with these encoded batches."""
-    return read_body(channel_body(batches, compression), forks, time)
+    assert reader.channel is None
+    return Read(batches, list(trace.dropped))

@@ -1,0 +1,87 @@
+"""Channel bodies: batches of a wanted size, streams of items, and their compression in good and in damaged forms."""
+
+import random
+import zlib
+from collections.abc import Iterable
+
+import brotlicffi
+import rlp
+
+from kit.chain import FIRST_L1, l1_hash, l2_block, l2_hash, singular_batch
+from rollup_node.stages.protocol.types import BlockId
+
+_SMALLEST_OVERHEAD, _LARGEST_OVERHEAD = 78, 96
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    """Bytes that do not compress."""
+    return random.Random(seed).randbytes(size)
+
+
+def zeros(size: int, seed: int = 0) -> bytes:
+    """Bytes that compress well; the last are the seed, so that batches differ."""
+    return seed.to_bytes(size, "big")
+
+
+def batch(number: int) -> bytes:
+    """A small batch, for block `number`."""
+    return singular_batch(l2_block(number, BlockId(FIRST_L1, l1_hash(FIRST_L1)), b"\2" + number.to_bytes(4, "big")))
+
+
+def sized(size: int, number: int = 1, fill: object = noise) -> bytes:
+    """A singular batch for block `number` of exactly this many bytes, in one transaction."""
+    assert callable(fill)
+    for epoch in (1, 1000, 100_000):
+        epoch_id = BlockId(epoch, l2_hash(epoch))
+        for overhead in range(_SMALLEST_OVERHEAD, _LARGEST_OVERHEAD):
+            made = singular_batch(l2_block(number, epoch_id, fill(size - overhead, number)))
+            if len(made) == size:
+                return made
+    raise AssertionError(f"no singular batch has {size} bytes")
+
+
+def stream(items: Iterable[bytes]) -> bytes:
+    """Items as byte strings one behind the other."""
+    return b"".join(map(rlp.encode, items))
+
+
+def compressed(items: Iterable[bytes], level: int = 9) -> bytes:
+    """A good zlib body."""
+    return zlib.compress(stream(items), level)
+
+
+def wrong_sum(body: bytes) -> bytes:
+    """A zlib body with another checksum."""
+    return body[:-1] + bytes((body[-1] ^ 1,))
+
+
+def zlib_header(first: int, dictionary: int | None = None) -> bytes:
+    """A header with this first byte and the check bits that belong to it."""
+    flags = 0 if dictionary is None else 0x20
+    flags += -(first << 8 | flags) % 31
+    return bytes((first, flags)) + (b"" if dictionary is None else dictionary.to_bytes(4, "big"))
+
+
+def with_header(header: bytes, body: bytes) -> bytes:
+    """A zlib body with another header than its own of two bytes."""
+    return header + body[2:]
+
+
+def brotli(items: Iterable[bytes], quality: int = 5) -> bytes:
+    """A good brotli body, with its version byte."""
+    return b"\1" + brotlicffi.compress(stream(items), quality=quality)
+
+
+def brotli_flushed(items: Iterable[bytes]) -> bytes:
+    """A good brotli body whose last byte is an empty block of its own."""
+    encoder = brotlicffi.Compressor(quality=5)
+    return b"\1" + encoder.process(stream(items)) + encoder.flush() + encoder.finish()
+
+
+def brotli_of_length(length: int, seed: int = 1) -> bytes:
+    """A brotli body whose stream has this many bytes behind the version byte, of one item that does not compress."""
+    for size in range(length - 20, length):
+        body = brotli([sized(size, seed)])
+        if len(body) == length + 1:
+            return body
+    raise AssertionError(f"no stream has {length} bytes")

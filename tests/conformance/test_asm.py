@@ -1,0 +1,155 @@
+"""The channel assembler from Holocene on (derivation-rules 8): one channel at a time, its frames strictly in order."""
+
+from kit.cases import case, table
+from kit.chain import FIRST_L1, forks_until
+from kit.intake import Front
+from kit.notation import channel_id
+
+from rollup_node.stages.derivation.channel_assembler import ChannelAssembler
+from rollup_node.stages.derivation.frames import Frame
+from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.protocol.forks.rules import L1Rules
+
+HOLOCENE = forks_until("holocene")
+LIMIT = 100_000_000
+OVERHEAD = 200
+MEGABYTE = bytes(1_000_000)
+ID = channel_id("A")
+
+
+@table(
+    asm_single_frame=(["A0!"], ["A0"], []),
+    asm_two_txs=(["A0", "A1!"], ["A0 A1"], []),
+    asm_gap_cross_tx=(["A0", "A2!", "A1"], [], [Why.STAGING_ORDER(number=2, channel=ID, expected=1)]),
+    asm_nonfirst_no_channel=(["A1!"], [], [Why.STAGING_NONE(number=1, channel=ID)]),
+    asm_other_id=(["A0", "B1!"], [], [Why.STAGING_OTHER(number=1, channel=channel_id("B"), held=ID)]),
+    asm_other_id_then_continue=(
+        ["A0", "B1", "A1!"],
+        ["A0 A1"],
+        [Why.STAGING_OTHER(number=1, channel=channel_id("B"), held=ID)],
+    ),
+    asm_new_first_replaces=(["A0", "B0!"], ["B0"], [Why.STAGING_REPLACED(channel=ID, next=channel_id("B"))]),
+    asm_same_id_restart=(["A0", "A0'!"], ["A0'"], [Why.STAGING_REPLACED(channel=ID, next=ID)]),
+    asm_bad_item_between=(
+        ["A0", b"\0garbage", "A1!"],
+        ["A0 A1"],
+        [Why.FRAME_CUT(frame=0, offset=1, field="channel id")],
+    ),
+)
+def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reason]) -> None:
+    front = Front(HOLOCENE)
+    assert front.read(*items) == channels
+    assert [each.reason for each in front.dropped] == reasons
+
+
+@case("asm_two_blocks")
+def over_several_blocks() -> None:
+    front = Front(HOLOCENE)
+    assert front.read("A0", number=1) == []
+    assert front.read("A1!", number=4) == ["A0 A1"]
+    assert front.l1.last.header.number == FIRST_L1 + 4
+
+
+@case("asm_timeout_equal")
+def last_block_in_time() -> None:
+    front = Front(HOLOCENE)
+    assert front.read("A0", number=1) == []
+    assert front.read("A1!", number=51) == ["A0 A1"]
+    assert front.whys == []
+
+
+@case("asm_timeout_plus1")
+def one_block_late() -> None:
+    front = Front(HOLOCENE)
+    assert front.read("A0", number=1) == []
+    assert front.read("A1!", number=52) == []
+    assert [(each.effect, each.reason) for each in front.dropped] == [
+        (Effect.TIMED_OUT, Why.STAGING_TIMEOUT(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
+        (Effect.IGNORED, Why.STAGING_NONE(number=1, channel=ID)),
+    ]
+
+
+@case("asm_timeout_then_first")
+def opened_anew() -> None:
+    """The new channel lives 50 blocks from its own opening."""
+    front = Front(HOLOCENE)
+    assert front.read("A0", number=1) == []
+    assert front.read("A0'", number=61) == []
+    assert front.whys == [Why.STAGING_TIMEOUT]
+    assert front.read("A1!", number=111) == ["A0' A1"]
+
+
+class Assembler:
+    """The assembler alone, with frames too large to be sent as data."""
+
+    def __init__(self) -> None:
+        front = Front(HOLOCENE)
+        self.origin = front.l1.last.ref
+        self.rules: L1Rules = front.config.schedule().l1(self.origin.timestamp)
+        self.trace = Trace()
+        self.stage = ChannelAssembler(self.trace)
+        self.number = 0
+
+    def take(self, size: int, is_last: bool = False) -> None:
+        """The next frame, with this many bytes of data."""
+        self.stage.take_in(Frame(ID, self.number, MEGABYTE[:size], is_last), self.origin, self.rules)
+        self.number += 1
+
+    def fill(self, size: int) -> None:
+        """Frames that count this many bytes; it must be a number of megabytes with 99 frames' overhead at most."""
+        for _ in range(99):
+            self.take(len(MEGABYTE))
+        self.take(size - 99 * (len(MEGABYTE) + OVERHEAD) - OVERHEAD)
+
+    def read_size(self) -> int | None:
+        channel = self.stage.read(self.origin, self.rules)
+        return None if channel is None else len(channel.body)
+
+    def dropped(self) -> list[Dropped]:
+        found = list(self.trace.dropped)
+        self.trace.dropped.clear()
+        return found
+
+
+@case("asm_oversize")
+def too_large() -> None:
+    assembler = Assembler()
+    assembler.fill(LIMIT)
+    assembler.take(0)
+    (dropped,) = assembler.dropped()
+    assert (dropped.effect, dropped.reason) == (
+        Effect.DROPPED,
+        Why.STAGING_SIZE(channel=ID, size=LIMIT + OVERHEAD, limit=LIMIT),
+    )
+    assembler.take(1, is_last=True)
+    assert assembler.read_size() is None
+    assert [each.reason.why for each in assembler.dropped()] == [Why.STAGING_NONE]
+
+
+@case("asm_exact_size")
+def just_not_too_large() -> None:
+    assembler = Assembler()
+    assembler.fill(LIMIT - OVERHEAD)
+    assembler.take(0, is_last=True)
+    assert assembler.dropped() == []
+    assert assembler.read_size() == LIMIT - 101 * OVERHEAD
+
+
+@case("asm_oversize_on_last")
+def too_large_by_the_closing_frame() -> None:
+    assembler = Assembler()
+    assembler.fill(LIMIT - OVERHEAD)
+    assembler.take(1, is_last=True)
+    assert [each.reason.why for each in assembler.dropped()] == [Why.STAGING_SIZE]
+    assert assembler.read_size() is None
+
+
+@case("asm_overhead_counts")
+def overheads_count() -> None:
+    """A hundred frames of data for 99,980,001 bytes: 20,000 more go over the limit."""
+    assembler = Assembler()
+    for _ in range(99):
+        assembler.take(len(MEGABYTE))
+    assembler.take(LIMIT - 100 * OVERHEAD - 99 * len(MEGABYTE) + 1)
+    assert [each.reason.values["size"] for each in assembler.dropped()] == [LIMIT + 1]

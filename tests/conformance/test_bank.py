@@ -1,0 +1,257 @@
+"""The channel bank before Holocene (derivation-rules 7). A step reads if it can, and only else takes a frame in."""
+
+from kit import reading
+from kit.cases import case, table
+from kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
+from kit.intake import Front
+from kit.notation import channel_id, frames, parts
+
+from rollup_node.stages.derivation.channel_bank import ChannelBank
+from rollup_node.stages.derivation.frames import Frame
+from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.protocol.types import L1BlockRef
+
+REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")
+BANK_LIMIT = 100_000_000
+OVERHEAD = 200
+MEGABYTE = bytes(1_000_000)
+
+
+class Bank:
+    """The bank alone, at an L1 block of any number."""
+
+    def __init__(self, forks: dict[str, int] = REGOLITH, opened_at: int = 0) -> None:
+        self._schedule = Front(forks).config.schedule()
+        self._trace = Trace()
+        self.bank = ChannelBank(self._trace)
+        self.go_to(opened_at)
+
+    def go_to(self, number: int, seconds: int = 0) -> None:
+        """Another L1 block, so many blocks and seconds after the first."""
+        self.origin = L1BlockRef(l1_hash(number), FIRST_L1 + number, l1_hash(number - 1), GENESIS_TIME + seconds)
+        self.rules = self._schedule.l1(self.origin.timestamp)
+
+    def take(self, text: str | Frame) -> list[Dropped]:
+        """Takes frames in; what goes with them."""
+        for frame in frames(text) if isinstance(text, str) else [text]:
+            self.bank.take_in(frame, self.origin, self.rules)
+        dropped = list(self._trace.dropped)
+        self._trace.dropped.clear()
+        return dropped
+
+    def read(self) -> list[str]:
+        """All channels that can be read, in order."""
+        found = []
+        while (channel := self.bank.read(self.origin, self.rules)) is not None:
+            found.append(parts(channel.body))
+        return found
+
+    def fill(self, letter: str, size: int, first: int = 0) -> int:
+        """Frames of an open channel that count this many bytes; the next number."""
+        while size:
+            data = MEGABYTE[: min(len(MEGABYTE), size - OVERHEAD)]
+            if 0 < size - len(data) - OVERHEAD < OVERHEAD:
+                data = data[OVERHEAD:]
+            assert self.take(Frame(channel_id(letter), first, data, False)) == []
+            size -= len(data) + OVERHEAD
+            first += 1
+        return first
+
+
+def ignored(reason: Reason) -> list[Dropped]:
+    """What stands in the trace for an ignored frame."""
+    return [Dropped(Effect.IGNORED, reason, None)]
+
+
+@table(
+    bank_simple=(REGOLITH, "A0 A1!", ["A0 A1"]),
+    bank_out_of_order=(REGOLITH, "A1! A0", ["A0 A1"]),
+    bank_interleaved_pre_canyon=(REGOLITH, "A0 B0! A1!", ["A0 A1", "B0"]),
+    bank_interleaved_canyon=(CANYON, "A0 B0! A1!", ["B0", "A0 A1"]),
+)
+def read(forks: dict[str, int], text: str, channels: list[str]) -> None:
+    front = Front(forks)
+    assert front.read(text) == channels
+    assert front.whys == []
+
+
+@table(
+    bank_dup_frame=("A0", "A0'", Why.BANK_DUPLICATE(number=0, channel=channel_id("A")), "A1!", "A0 A1"),
+    bank_dup_close=("A1!", "A2!", Why.BANK_SECOND_END(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
+    bank_close_on_existing=("A0 A1", "A1'!", Why.BANK_DUPLICATE(number=1, channel=channel_id("A")), "A2!", "A0 A1 A2"),
+    bank_beyond_end=("A1!", "A2", Why.BANK_BEYOND(number=2, channel=channel_id("A"), end=1), "A0", "A0 A1"),
+)
+def refused(before: str, frame: str, reason: Reason, after: str, channel: str) -> None:
+    bank = Bank()
+    assert bank.take(before) == []
+    assert bank.take(frame) == ignored(reason)
+    assert bank.read() == []
+    assert bank.take(after) == []
+    assert bank.read() == [channel]
+
+
+@case("bank_close_prunes_higher")
+def closing_frame_ends_the_channel() -> None:
+    bank = Bank()
+    assert bank.take("A0 A2 A3") == []
+    assert [(each.effect, each.reason.why, each.reason.values["number"]) for each in bank.take("A1!")] == [
+        (Effect.DROPPED, Why.BANK_SUPERSEDED, 2),
+        (Effect.DROPPED, Why.BANK_SUPERSEDED, 3),
+    ]
+    assert bank.read() == ["A0 A1"]
+
+
+@case("bank_size_after_close_prune")
+def size_after_such_an_end() -> None:
+    """210 bytes count although frame 0 is kept: so much more fits beside it, and not a byte more."""
+    for room, whys in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [Why.BANK_FULL])):
+        bank = Bank()
+        bank.take("A0:1000 A2:1000 A1!:10")
+        number = bank.fill("B", room - 1000 - OVERHEAD)
+        dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[:1000], False))
+        assert [each.reason.why for each in dropped] == whys
+        assert len(bank.bank) == 2 - len(whys)
+
+
+@case("bank_timeout_equal")
+def last_block_in_time() -> None:
+    front = Front(REGOLITH)
+    assert front.read("A0", number=1) == []
+    assert front.read("A1!", number=301) == ["A0 A1"]
+    assert front.whys == []
+
+
+@case("bank_timeout_plus1")
+def one_block_late() -> None:
+    front = Front(REGOLITH)
+    assert front.read("A0", number=1) == []
+    assert front.read("A1!", number=302) == []
+    (timed_out,) = front.dropped
+    assert timed_out.effect is Effect.TIMED_OUT
+    assert timed_out.reason == Why.BANK_TIMEOUT(channel=channel_id("A"), opened=FIRST_L1 + 1, timeout=300)
+
+
+@case("bank_timeout_granite_switch")
+def granite_shortens_the_life() -> None:
+    """The block that counts is the one being read: in the last one before Granite the channel is alive."""
+    bank = Bank(forks_until("fjord", granite=612))
+    bank.take("A0")
+    bank.go_to(50, 600)
+    assert bank.take("A1") == bank.read() == []
+    bank.go_to(51, 612)
+    assert bank.rules.channel_timeout == 50
+    assert bank.take("A2!") == ignored(Why.BANK_LATE(number=2, channel=channel_id("A"), opened=FIRST_L1))
+    assert bank.read() == []
+    assert [each.reason.why for each in bank.take("")] == [Why.BANK_TIMEOUT]
+    assert len(bank.bank) == 0
+
+
+@case("bank_timed_out_middle_blocks_id")
+def timed_out_in_the_middle() -> None:
+    """Channels stand in the order of their opening, so that the oldest is over first: the state is put here."""
+    bank = Bank(CANYON)
+    bank.take("A0 B0")
+    bank.bank._channels[channel_id("A")].opened += 100
+    bank.go_to(301)
+    assert bank.read() == []
+    assert len(bank.bank) == 2
+    assert bank.take("B0'!") == ignored(Why.BANK_LATE(number=0, channel=channel_id("B"), opened=FIRST_L1))
+    assert bank.read() == []
+    assert len(bank.bank) == 2
+    bank.go_to(401)
+    assert bank.read() == []
+    assert [each.reason.why for each in bank.take("")] == [Why.BANK_TIMEOUT] * 2
+
+
+@case("bank_id_reuse_after_read")
+def id_of_a_read_channel() -> None:
+    front = Front(REGOLITH)
+    assert front.read("A0!", "A0'!") == ["A0", "A0'"]
+    assert front.whys == []
+
+
+@table(bank_prune_exact=(0, []), bank_prune_plus1=(1, [Why.BANK_FULL]))
+def limit(more: int, whys: list[Why]) -> None:
+    bank = Bank()
+    bank.take("A0")
+    number = bank.fill("B", BANK_LIMIT - 203 - 1000 - OVERHEAD)
+    dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[: 1000 + more], False))
+    assert [each.reason.why for each in dropped] == whys
+    assert [each.reason.values for each in dropped] == [
+        {"channel": f"0x{channel_id('A').hex()}", "size": BANK_LIMIT + 1, "limit": BANK_LIMIT}
+    ] * len(whys)
+    assert len(bank.bank) == 2 - len(whys)
+
+
+@case("bank_prune_self")
+def outgrows_the_bank() -> None:
+    bank = Bank()
+    number = bank.fill("A", BANK_LIMIT)
+    (dropped,) = bank.take(Frame(channel_id("A"), number, b"", False))
+    assert (dropped.effect, dropped.reason.why) == (Effect.DROPPED, Why.BANK_FULL)
+    assert len(bank.bank) == 0
+
+
+@case("bank_prune_completing")
+def completed_and_too_large() -> None:
+    bank = Bank()
+    number = bank.fill("A", BANK_LIMIT - 1000)
+    bank.take("B0")
+    (dropped,) = bank.take(Frame(channel_id("A"), number, MEGABYTE[:1000], True))
+    assert dropped.reason.why is Why.BANK_FULL
+    assert dropped.reason.values["channel"] == f"0x{channel_id('A').hex()}"
+    assert bank.read() == []
+    assert len(bank.bank) == 1
+
+
+@case("bank_fjord_limit")
+def larger_from_fjord() -> None:
+    bank = Bank(FJORD)
+    bank.fill("A", 500_000_000)
+    assert len(bank.bank) == 1
+    bank.fill("B", 500_000_000)
+    (dropped,) = bank.take(Frame(channel_id("B"), 0xFFFF, b"", False))
+    assert dropped.reason.why is Why.BANK_FULL
+
+
+@case("bank_read_before_ingest")
+def reads_first() -> None:
+    """The closing frame of A waits behind: were it taken in first, the channel that is read would be the second."""
+    front = Front(REGOLITH)
+    assert front.read("A0! A0'!") == ["A0", "A0'"]
+    assert front.whys == []
+
+
+@case("bank_empty_channel")
+def without_bytes() -> None:
+    (channel,) = Front(REGOLITH).channels("A0!:0")
+    assert channel.body == b""
+    assert reading.read(channel.body, REGOLITH) == ([], [Dropped(Effect.ENDED, Why.CHANNEL_EMPTY(), None)])
+
+
+@case("bank_ignored_frame_no_prune")
+def refused_frames_do_not_prune() -> None:
+    """Only a smaller limit shows whether the size was looked at; forks never make it smaller, so it is made so here."""
+    bank = Bank(FJORD)
+    bank.fill("A", 2 * BANK_LIMIT)
+    bank.rules = Bank(REGOLITH).rules
+    assert [each.reason.why for each in bank.take("A0'")] == [Why.BANK_DUPLICATE]
+    assert len(bank.bank) == 1
+    assert [each.reason.why for each in bank.take("B0")] == [Why.BANK_FULL]
+
+
+@case("bank_canyon_origin_switch")
+def canyon_lets_all_be_read() -> None:
+    front = Front(forks_until("regolith", canyon=24))
+    assert front.read("A0 B0!") == []
+    assert front.read() == ["B0"]
+
+
+@case("bank_65536_frames")
+def as_many_as_numbers() -> None:
+    bank = Bank()
+    for number in range(65536):
+        bank.bank.take_in(Frame(channel_id("A"), number, b"x", number == 65535), bank.origin, bank.rules)
+    channel = bank.bank.read(bank.origin, bank.rules)
+    assert channel is not None and channel.body == b"x" * 65536

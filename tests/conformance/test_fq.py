@@ -1,0 +1,71 @@
+"""The frame queue (derivation-rules 6.2): from Holocene on, only frames that can follow each other stay in an item."""
+
+from kit.cases import case, table
+from kit.chain import forks_until
+from kit.intake import Front
+from kit.notation import frames, item, names
+
+from rollup_node.stages.derivation.frames import parse_frames, prune_frames
+from rollup_node.stages.derivation.reasons import Effect, Why
+
+
+def pruned(text: str) -> tuple[str, list[Why]]:
+    """What is left of an item's frames, and why the others go."""
+    parsed = parse_frames(item(text))
+    assert isinstance(parsed, list)
+    assert parsed == frames(text)
+    kept, reasons = prune_frames(parsed)
+    return names(kept), [reason.why for reason in reasons]
+
+
+@table(
+    fq_ordered=("A0 A1 A2! B0", "A0 A1 A2! B0", []),
+    fq_gap=("A0 A2", "A0", [Why.PRUNED_ORDER]),
+    fq_dup=("A0 A1 A1' A2", "A0 A1 A2", [Why.PRUNED_ORDER]),
+    fq_after_last=("A0! A1", "A0!", [Why.PRUNED_AFTER_LAST]),
+    fq_nonfirst_other=("A0 B1", "A0", [Why.PRUNED_NOT_FIRST]),
+    fq_start_nonfirst=("A5 A6", "A5 A6", []),
+    fq_unclosed_then_first=("A0 A1 B0", "B0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_unclosed_start_nonfirst=("A3 A4 B0", "B0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_closed_then_first=("A0! B0", "A0! B0", []),
+    fq_restart_same_id=("A0 A1 A0'", "A0 A1", [Why.PRUNED_ORDER]),
+    fq_restart_same_id_closed=("A0! A0'", "A0!", [Why.PRUNED_AFTER_LAST]),
+    fq_unclosed_between=("A0! B0 B1 C0", "A0! C0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_other_nonfirst_then_next=("A0 B1 A1", "A0 A1", [Why.PRUNED_NOT_FIRST]),
+    fq_wrap_65535=("A65535 A0", "A65535 A0", []),
+    fq_double_back=("A0 B0 C0", "C0", [Why.PRUNED_UNCLOSED] * 2),
+    fq_single=("A7", "A7", []),
+)
+def kept(text: str, left: str, whys: list[Why]) -> None:
+    assert pruned(text) == (left, whys)
+
+
+@case("fq_reused_id_far")
+def reused_id() -> None:
+    """The unfinished A goes when C starts; the finished channels before it stay, the one of the same id among them."""
+    assert pruned("A0! B0! A0' C0") == ("A0! B0! C0", [Why.PRUNED_UNCLOSED])
+
+
+@case("fq_pre_holocene_unordered")
+def unordered_before_holocene() -> None:
+    front = Front(forks_until("granite"))
+    assert front.read("A2! A0", "A1") == ["A0 A1 A2"]
+    assert front.whys == []
+
+
+@case("fq_boundary_time")
+def from_the_very_second() -> None:
+    """The first block is 12 seconds after genesis."""
+    for seconds, whys in ((12, [Why.PRUNED_ORDER]), (13, [])):
+        front = Front(forks_until("granite", holocene=seconds))
+        front.read("A0 A2! A1")
+        assert front.whys == whys
+
+
+@case("fq_two_items_not_merged")
+def items_are_pruned_apart() -> None:
+    """B1 is refused by the channel stage, where it finds no channel of its own; pruning does not touch it."""
+    front = Front(forks_until("holocene"))
+    assert front.read("A0", "B1", "A1!") == ["A0 A1"]
+    (dropped,) = front.dropped
+    assert (dropped.effect, dropped.reason.why) == (Effect.IGNORED, Why.STAGING_OTHER)

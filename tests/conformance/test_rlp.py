@@ -1,0 +1,99 @@
+"""The stream of items in a channel, and what an item that cannot be read does to those around it (derivation-rules 9.2
+and 9.4)."""
+
+import tracemalloc
+import zlib
+
+from kit.cases import case, table
+from kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
+from kit.reading import read
+from kit.streams import batch, stream
+
+from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.protocol.types import BlockId
+
+EPOCH = BlockId(FIRST_L1, l1_hash(FIRST_L1))
+ISTHMUS = forks_until("isthmus")
+BEFORE_DELTA = forks_until("canyon")
+GOOD = stream([batch(1)])
+GOOD_2 = stream([batch(2)])
+AFTER = len(GOOD)
+
+
+def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[Effect, Reason]]]:
+    """The numbers of the first blocks of the batches in this stream, and what was dropped."""
+    found = read(zlib.compress(output), forks)
+    return [time // L2_BLOCK_TIME for time in found.times], [(each.effect, each.reason) for each in found.dropped]
+
+
+@table(
+    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], Why.STREAM_LIST(offset=0)),
+    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], Why.STREAM_LIST(offset=AFTER)),
+    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], Why.STREAM_LENGTH(offset=AFTER)),
+    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], Why.STREAM_LENGTH(offset=0)),
+    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], Why.STREAM_LENGTH(offset=0)),
+    rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], Why.BATCH_EMPTY()),
+    rlp_trunc_header=(GOOD + b"\xb9", [1], Why.STREAM_CUT(offset=AFTER)),
+    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], Why.STREAM_CUT(offset=AFTER)),
+    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], Why.BATCH_TYPE(kind=2)),
+)
+def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
+    assert blocks(output) == (numbers, [(Effect.ENDED, reason)])
+
+
+@table(
+    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], Why.SINGULAR_MALFORMED),
+    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], Why.SINGULAR_MALFORMED),
+    rlp_bad_span_raw_then_good=(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, [], Why.SPAN_MALFORMED),
+)
+def ends_with_a_malformed_batch(output: bytes, numbers: list[int], why: Why) -> None:
+    found, dropped = blocks(output)
+    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (numbers, [(Effect.ENDED, why)])
+
+
+@case("rlp_huge_len")
+def a_length_of_64_bits() -> None:
+    body = zlib.compress(GOOD + b"\xbf" + b"\xff" * 8 + GOOD_2)
+    tracemalloc.start()
+    try:
+        found = read(body, ISTHMUS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (found.times, found.reason) == ([2], Why.STREAM_LIMIT(offset=AFTER, limit=100_000_000))
+    assert peak < 1_000_000
+
+
+BLOB_TRANSACTION = bytes.fromhex("03c3808080")
+"""A payload of type 3, which no span may have."""
+
+
+def span_with_type_3() -> bytes:
+    """A span of one block and one transaction, whose payload is then replaced by one of type 3."""
+    signature, recipient = b"\1" * 64, b"\2" * 20
+    good = span([l2_block(1, EPOCH)])
+    assert good[-1:] == b"\0"
+    return good[:-1] + b"\1" + b"\0" + b"\0" + signature + recipient + BLOB_TRANSACTION + b"\0" + b"\0"
+
+
+@case("rlp_bad_span_derive_then_good")
+def span_that_cannot_be_restored() -> None:
+    found, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
+    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (
+        [2],
+        [(Effect.DROPPED, Why.SPAN_TRANSACTION)],
+    )
+
+
+@case("rlp_span_pre_delta_then_good")
+def span_before_delta() -> None:
+    output = stream([span([l2_block(1, EPOCH)])]) + GOOD_2
+    found, dropped = blocks(output, BEFORE_DELTA)
+    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([2], [(Effect.DROPPED, Why.SPAN_EARLY)])
+    assert blocks(output, ISTHMUS) == ([1, 2], [])
+
+
+@case("rlp_span_raw_bad_pre_delta")
+def malformed_span_before_delta() -> None:
+    found, dropped = blocks(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, BEFORE_DELTA)
+    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([], [(Effect.ENDED, Why.SPAN_MALFORMED)])

@@ -1,0 +1,142 @@
+"""Span batches to L2 blocks (derivation-rules 12): whole transactions as the engine takes them, times and epochs.
+
+What is expected is put together by an RLP library from outside."""
+
+from kit.cases import case, table
+from kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
+from kit.judging import Bench
+from kit.reading import Read, read
+from kit.spans import Tx, span_fields
+from kit.worlds import GENESIS, plan
+
+from rollup_node.stages.derivation.batch_checks import Judgement
+from rollup_node.stages.derivation.batches import SpanBatch
+from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.tools.batcher.channels import Compression, channel_body
+
+MARK = plan(GENESIS, 1)[0].singular
+VALUE, PRICE, TIP, DATA = b"\x05", b"\x09", b"\x01", b"\xda\x7a"
+ACCOUNT, SLOT = b"\x77" * 20, b"\x88" * 32
+LEGACY = (VALUE, PRICE, DATA)
+ACCESS = (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT, SLOT]]])
+DYNAMIC = (VALUE, TIP, PRICE, DATA, [])
+AUTHORIZATION = [b"\x0a", ACCOUNT, b"", b"\x01", b"\x11" * 32, b"\x22" * 32]
+SET_CODE = (VALUE, TIP, PRICE, DATA, [], [AUTHORIZATION])
+VALUE_33 = b"\x01" + bytes(32)
+HIGH = b"\0\0" + b"\x33" * 30
+LAGOON = forks_until("karst", lagoon=100)
+"""Lagoon is 100 seconds after genesis."""
+
+
+def read_span(encoded: bytes, forks: dict[str, int]) -> Read:
+    """Reads the span before a singular batch."""
+    return read(channel_body([encoded, MARK], Compression.ZLIB), forks)
+
+
+def restored(*txs: Tx) -> tuple[bytes, ...]:
+    """The whole transactions of a span with these."""
+    found = read_span(span_fields([txs]).encode(), forks_until("delta"))
+    span, _ = found.batches
+    assert isinstance(span, SpanBatch)
+    assert found.dropped == []
+    return span.transactions
+
+
+def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
+    """Why the span is dropped, and nothing but the span."""
+    found = read_span(encoded, forks)
+    assert len(found.batches) == 1
+    (dropped,) = found.dropped
+    assert dropped.effect is Effect.DROPPED
+    return dropped.reason
+
+
+@table(
+    spantx_legacy_unprotected=(Tx(0, LEGACY, parity=1, protected=0), 28),
+    spantx_legacy_protected=(Tx(0, LEGACY, parity=0, protected=1), 55),
+    spantx_type1_chainid=Tx(1, ACCESS, parity=1),
+    spantx_value_33_bytes=(Tx(0, (VALUE_33, PRICE, DATA)), 27),
+    spantx_setcode_empty_auth=Tx(4, (*SET_CODE[:5], [])),
+    spantx_create_tx=Tx(2, DYNAMIC, to=None),
+    spantx_r_zero=Tx(2, DYNAMIC, r=bytes(32)),
+    spantx_r_leading_zero=Tx(2, DYNAMIC, r=HIGH, s=HIGH),
+    spantx_nonce_max=Tx(2, DYNAMIC, nonce=2**64 - 1, gas=2**64 - 1),
+)
+def comes_back(tx: Tx, v: int | None = None) -> None:
+    assert restored(tx) == (tx.full(v),)
+    other = Tx(4, SET_CODE)
+    assert restored(other, tx, other) == (other.full(), tx.full(v), other.full())
+
+
+@case("spantx_protected_index")
+def protected_bits_go_by_legacy_transactions() -> None:
+    typed = Tx(2, DYNAMIC)
+    plain, protected = Tx(0, LEGACY, protected=0), Tx(0, LEGACY, protected=1)
+    for first, second, v in ((plain, protected, (27, 55)), (protected, plain, (55, 27))):
+        expected = (typed.full(), first.full(v[0]), typed.full(), second.full(v[1]))
+        assert restored(typed, first, typed, second) == expected
+
+
+@table(
+    spantx_value_leading_zero=Tx(raw=b"\xc6\x82\x00\x01\x09\x81\xda"),
+    spantx_setcode_value_33=Tx(4, (VALUE_33, *SET_CODE[1:])),
+    spantx_setcode_create=Tx(4, SET_CODE, to=None),
+    spantx_four_fields_legacy=Tx(0, (*LEGACY, b"\x01")),
+    spantx_access_key_31=Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT[1:]]]])),
+)
+def is_not_restored(tx: Tx) -> None:
+    """The batch is dropped, its channel goes on: also in Holocene."""
+    for fork in ("delta", "holocene", "lagoon"):
+        reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), forks_until(fork))
+        assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
+
+
+POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x44" * 20, parity=1)
+
+
+@case("spantx_postexec_pre_lagoon")
+def post_exec_too_early() -> None:
+    """Only the block that holds it counts: the span's first is before Lagoon, too."""
+    encoded = span_fields([[], [POST_EXEC]], relative_time=96).encode()
+    assert refusal_of(encoded, LAGOON) == Why.SPAN_POST_EXEC(time=GENESIS_TIME + 98)
+
+
+@case("spantx_postexec_slots")
+def post_exec_slots_do_not_matter() -> None:
+    for tx in (POST_EXEC, Tx(0x7D, POST_EXEC.content, to=None, r=bytes(32), s=bytes(32), nonce=0, gas=0)):
+        found = read_span(span_fields([[], [tx]], relative_time=98).encode(), LAGOON)
+        span, _ = found.batches
+        assert isinstance(span, SpanBatch)
+        assert span.transactions == (POST_EXEC.data,)
+
+
+def epochs_of(bits: list[int], origin: int) -> list[int]:
+    """The epochs of the blocks of an otherwise empty span."""
+    span = read_span(span_fields([[]] * len(bits), bits, origin=origin).encode(), forks_until("delta")).batches[0]
+    assert isinstance(span, SpanBatch)
+    found = [each.epoch_number for each in span.blocks()]
+    assert (span.first_epoch, span.last_epoch) == (found[0], found[-1])
+    return found
+
+
+@table(spantx_epoch_bits=[1, 0, 1], spantx_epoch_bit0_ignored=[0, 0, 1])
+def epochs_are_counted_from_the_last(bits: list[int]) -> None:
+    assert epochs_of(bits, 100) == [99, 99, 100]
+
+
+@case("spantx_epoch_wrap")
+def epochs_below_zero() -> None:
+    """They wrap, and then lie ahead of any that may be; the window's sum wraps as well."""
+    assert epochs_of([0, 1], 0) == [2**64 - 1, 0]
+    bench = Bench(forks_until("delta"), seq_window_size=FIRST_L1 + 100)
+    encoded = span_fields(
+        [[], []], [0, 1], origin=0, parent_check=GENESIS.hash[:20], origin_check=l1_hash(0)[:20]
+    ).encode()
+    assert bench.span(bench.decoded(encoded)) == (Judgement.DROP, Why.SPAN_EPOCH_AHEAD)
+
+
+@case("spantx_time_wrap")
+def time_before_genesis() -> None:
+    span = read_span(span_fields([[], []], relative_time=2**64 - 10).encode(), forks_until("delta")).batches[0]
+    assert isinstance(span, SpanBatch)
+    assert [each.timestamp for each in span.blocks()] == [GENESIS_TIME - 10, GENESIS_TIME - 8]

@@ -1,0 +1,289 @@
+"""Compressed channels (derivation-rules 9.1 to 9.3): which are read at all, and which items survive damage.
+
+Items are whole singular batches of the sizes that the cases name, so that what survives are batches."""
+
+import tracemalloc
+import zlib
+
+from brotlicffi._brotlicffi import ffi, lib
+from kit.cases import case, table
+from kit.chain import L2_BLOCK_TIME, forks_until
+from kit.reading import read
+from kit.streams import (
+    batch,
+    brotli,
+    brotli_flushed,
+    brotli_of_length,
+    compressed,
+    noise,
+    sized,
+    stream,
+    with_header,
+    wrong_sum,
+    zeros,
+    zlib_header,
+)
+
+from rollup_node.stages.derivation.reasons import Reason, Why
+
+DELTA, FJORD = forks_until("delta"), forks_until("fjord")
+TWO = [batch(1), batch(2)]
+LIMIT_BEFORE_FJORD = 10_000_000
+CHECKSUM = "checksum wrong or missing"
+CUT_OFF = "compressed stream cut off"
+CORRUPT = "compressed stream corrupt"
+LARGE_WINDOW_PARAMETER = 6
+
+
+def survivors(body: bytes, forks: dict[str, int] = FJORD) -> list[int]:
+    """The block numbers of the batches that are read."""
+    return [time // L2_BLOCK_TIME for time in read(body, forks).times]
+
+
+def sizes(*of_items: int) -> list[bytes]:
+    """Batches for blocks 1, 2, ... that do not compress."""
+    return [sized(size, number) for number, size in enumerate(of_items, start=1)]
+
+
+# --- opening -------------------------------------------------------------------------------------------------------
+
+
+@table(
+    zip_zlib_pre_fjord=(compressed(TWO), DELTA),
+    zip_cinfo_0=(with_header(zlib_header(0x08), compressed(TWO)), FJORD),
+    zip_fdict_1=(with_header(zlib_header(0x78, 1), compressed(TWO)), FJORD),
+)
+def opened(body: bytes, forks: dict[str, int]) -> None:
+    assert read(body, forks).dropped == []
+    assert survivors(body, forks) == [1, 2]
+
+
+def bad_header(body: bytes) -> tuple[bytes, Reason]:
+    return body, Why.CHANNEL_ZLIB_HEADER(header=body[:6])
+
+
+@table(
+    zip_first_byte_02=(b"\2" + compressed(TWO), Why.CHANNEL_COMPRESSION(first=2)),
+    zip_first_byte_28=bad_header(bytes.fromhex("28b52ffd") + compressed(TWO)),
+    zip_nibble_15=bad_header(with_header(zlib_header(0x7F), compressed(TWO))),
+    zip_cinfo_8=bad_header(with_header(zlib_header(0x88), compressed(TWO))),
+    zip_fcheck_bad=bad_header(with_header(b"\x78\x9d", compressed(TWO))),
+    zip_fdict_2=bad_header(with_header(zlib_header(0x78, 2), compressed(TWO))),
+    zip_one_byte_78=bad_header(b"\x78"),
+)
+def not_opened(body: bytes, reason: Reason) -> None:
+    found = read(body, FJORD)
+    assert (found.batches, found.reason) == ([], reason)
+
+
+@case("zip_brotli_pre_fjord")
+def brotli_too_early() -> None:
+    found = read(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
+    assert (found.batches, found.why) == ([], Why.CHANNEL_BROTLI)
+
+
+@case("zip_brotli_at_fjord")
+def brotli_at_the_fork() -> None:
+    found = read(brotli(TWO), forks_until("ecotone", fjord=12), seconds=12)
+    assert (found.times, found.dropped) == ([2, 4], [])
+
+
+@case("zip_brotli_batch_pre_fjord")
+def brotli_by_the_time_of_l1() -> None:
+    """Fjord comes ten minutes after the batches' own time."""
+    found = read(brotli(TWO), forks_until("ecotone", fjord=600), seconds=600)
+    assert (found.times, found.dropped) == ([2, 4], [])
+
+
+# --- damage in zlib ------------------------------------------------------------------------------------------------
+
+
+@table(
+    zip_adler_bad_small=((100, 200), [1, 2]),
+    zip_adler_bad_9000=((9000,), []),
+    zip_adler_bad_100_9000=((100, 9000), [1]),
+    zip_adler_bad_4101=((4101,), [1]),
+    zip_adler_bad_8190=((8190,), []),
+    zip_adler_bad_32767=((32_764,), []),
+    zip_adler_bad_32768=((32_765,), [1]),
+)
+def wrong_checksum(of_items: tuple[int, ...], left: list[int]) -> None:
+    body = wrong_sum(compressed(sizes(*of_items)))
+    assert survivors(body) == left
+    assert read(body, FJORD).why is Why.STREAM_DAMAGED
+    assert CHECKSUM in str(read(body, FJORD).reason)
+
+
+@case("zip_adler_missing")
+def checksum_missing() -> None:
+    for of_items, left in (((100, 200), [1, 2]), ((9000,), []), ((100, 9000), [1]), ((32_765,), [1])):
+        for cut in (4, 3, 1):
+            assert survivors(compressed(sizes(*of_items))[:-cut]) == left
+
+
+@case("zip_adler_ok_junk")
+def bytes_behind_the_checksum() -> None:
+    found = read(compressed(sizes(100, 9000)) + b"junk", FJORD)
+    assert (found.times, found.dropped) == ([2, 4], [])
+
+
+def text_batches() -> list[bytes]:
+    """Twenty batches of 600 bytes that compress to about a half, so that the stream has Huffman codes."""
+    return [sized(600, number, lambda size, seed: noise(size, seed).hex().encode()[:size]) for number in range(1, 21)]
+
+
+def in_small_blocks(items: list[bytes]) -> bytes:
+    """A zlib body of many deflate blocks."""
+    encoder = zlib.compressobj(9, zlib.DEFLATED, 15, 1)
+    return encoder.compress(stream(items)) + encoder.flush()
+
+
+def complete(items: list[bytes], output: bytes) -> int:
+    """How many items are whole in this much of their stream."""
+    return sum(len(stream(items[: place + 1])) <= len(output) for place in range(len(items)))
+
+
+@case("zip_deflate_cut")
+def cut_in_the_middle() -> None:
+    """What C zlib gives out for the same bytes says how many items were delivered whole; the places are chosen so that
+    a byte more or less does not matter."""
+    items = text_batches()
+    body = in_small_blocks(items)
+    for cut in (len(body) // 4, len(body) // 2, len(body) - 100):
+        output = zlib.decompressobj().decompress(body[:cut])
+        left = complete(items, output)
+        assert left == complete(items, output[:-2]) == complete(items, output + b"..")
+        assert survivors(body[:cut]) == list(range(1, left + 1))
+        assert CUT_OFF in str(read(body[:cut], FJORD).reason)
+
+
+@case("zip_deflate_flip")
+def a_bit_flipped_in_the_middle() -> None:
+    """The first bit from the middle on for which C zlib refuses the stream before it has given out anything wrong."""
+    items = text_batches()
+    body = in_small_blocks(items)
+    for place in range(len(body) // 2, len(body)):
+        damaged = body[:place] + bytes((body[place] ^ 1,)) + body[place + 1 :]
+        output = output_before_error(damaged)
+        if output is not None and stream(items).startswith(output):
+            break
+    left = complete(items, output or b"")
+    assert 5 < left < 15
+    assert survivors(damaged) == list(range(1, left + 1))
+    assert CORRUPT in str(read(damaged, FJORD).reason)
+
+
+def output_before_error(body: bytes) -> bytes | None:
+    """The output of C zlib, fed byte by byte, until it refuses the stream; None if it never does."""
+    decoder, output = zlib.decompressobj(), b""
+    try:
+        for at in range(len(body)):
+            output += decoder.decompress(body[at : at + 1])
+    except zlib.error:
+        return output
+    return None
+
+
+# --- damage in brotli ----------------------------------------------------------------------------------------------
+
+
+@table(
+    zip_brotli_only_version=(b"\1", []),
+    zip_brotli_cut_1=(brotli_flushed(sizes(100, 200, 9000))[:-1], [1, 2, 3]),
+    zip_brotli_cut_10=(brotli(sizes(100, 200, 9000))[:-10], [1, 2]),
+    zip_brotli_junk_small=(brotli(sizes(100, 200)) + b"junk", [1, 2]),
+    zip_brotli_junk_9000=(brotli(sizes(9000)) + b"junk", []),
+    zip_brotli_junk_40000=(brotli(sizes(40_000)) + b"junk", [1]),
+    zip_brotli_junk_next_piece=(brotli_of_length(4095 + 32_768) + b"junk", [1]),
+    zip_brotli_junk_same_piece=(brotli_of_length(4095 + 32_767) + b"junk", []),
+    zip_brotli_two_streams=(brotli(sizes(100)) + brotli([batch(2)])[1:], [1]),
+)
+def damaged_brotli(body: bytes, left: list[int]) -> None:
+    assert survivors(body) == left
+    assert read(body, FJORD).why is Why.STREAM_DAMAGED
+
+
+@case("zip_brotli_large_window")
+def large_window() -> None:
+    """0x11 begins a stream with a large window, and no other."""
+    encoded = large_window_stream(stream(TWO))
+    assert encoded[0] == 0x11
+    found = read(b"\1" + encoded, FJORD)
+    assert (found.batches, found.why) == ([], Why.STREAM_DAMAGED)
+
+
+def large_window_stream(data: bytes) -> bytes:
+    encoder = ffi.gc(lib.BrotliEncoderCreateInstance(ffi.NULL, ffi.NULL, ffi.NULL), lib.BrotliEncoderDestroyInstance)
+    assert lib.BrotliEncoderSetParameter(encoder, LARGE_WINDOW_PARAMETER, 1)
+    assert lib.BrotliEncoderSetParameter(encoder, lib.BROTLI_PARAM_LGWIN, 26)
+    room = ffi.new("uint8_t[]", 10_000)
+    source = ffi.from_buffer("uint8_t[]", data)
+    left_in, left_out = ffi.new("size_t *", len(data)), ffi.new("size_t *", len(room))
+    next_in, next_out = ffi.new("uint8_t **", source), ffi.new("uint8_t **", room)
+    assert lib.BrotliEncoderCompressStream(
+        encoder, lib.BROTLI_OPERATION_FINISH, left_in, next_in, left_out, next_out, ffi.NULL
+    )
+    return bytes(ffi.buffer(room, len(room) - left_out[0]))
+
+
+# --- the limit -----------------------------------------------------------------------------------------------------
+
+
+def megabytes(count: int, *more: int) -> list[bytes]:
+    """Items of a million bytes each with their heads, and more of other sizes, likewise with their heads."""
+    whole = [1_000_000] * count + list(more)
+    return [sized(size - head_size(size), number, zeros) for number, size in enumerate(whole, start=1)]
+
+
+def head_size(whole: int) -> int:
+    return 2 if whole < 258 else 3 if whole < 65_539 else 4
+
+
+@table(
+    zip_limit_exact=(megabytes(10), 10, None),
+    zip_limit_minus1=(megabytes(9, 1_000_001), 9, Why.STREAM_LIMIT(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_in_header=(
+        megabytes(9, 999_998, 1_000_000),
+        10,
+        Why.STREAM_LIMIT(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
+    ),
+)
+def at_the_limit(items: list[bytes], left: int, reason: Reason | None) -> None:
+    body = compressed(items, level=1)
+    found = read(body, DELTA)
+    assert found.times == [L2_BLOCK_TIME * number for number in range(1, left + 1)]
+    assert found.reason == reason
+
+
+@case("zip_limit_fjord")
+def larger_from_fjord() -> None:
+    body = compressed([sized(4_999_996, number, zeros) for number in range(1, 11)], level=1)
+    schedule = forks_until("ecotone", fjord=24)
+    before, after = read(body, schedule, seconds=12), read(body, schedule, seconds=24)
+    assert (before.times, before.why) == ([2, 4], None)
+    assert (after.times, after.dropped) == ([2 * number for number in range(1, 11)], [])
+
+
+@case("zip_bomb")
+def bomb() -> None:
+    """An item that claims 1 GB and has it, and items of a megabyte for 1 GB: in both no more than about the limit is
+    decoded. The bomb is one compressed megabyte over and over."""
+    claimed = b"\xbb" + (1 << 30).to_bytes(4, "big")
+    for head, items in ((claimed, 0), (stream(megabytes(9)), 9)):
+        encoder = zlib.compressobj(1)
+        body = encoder.compress(head) + encoder.flush(zlib.Z_FULL_FLUSH)
+        body += repeated_megabyte() * 1024
+        tracemalloc.start()
+        try:
+            found = read(body, DELTA)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(found.batches) == items
+        assert peak < 4 * LIMIT_BEFORE_FJORD + len(body)
+
+
+def repeated_megabyte() -> bytes:
+    """A megabyte of zeros as deflate blocks that can be repeated: they end on a byte and refer to nothing before."""
+    encoder = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return encoder.compress(bytes(1 << 20)) + encoder.flush(zlib.Z_FULL_FLUSH)
