@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.headers import (
     Header,
     header_hash,
 )
-from rollup_node.stages.protocol.hexes import address_from_hex, from_hex, from_quantity
+from rollup_node.stages.protocol.hexes import from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
@@ -27,6 +27,7 @@ from rollup_node.tools.devnet.evm.fees import (
 )
 from rollup_node.tools.devnet.evm.forks import L1Schedule
 from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
@@ -176,18 +177,11 @@ class L1Ledger:
 
 
 def _genesis_block(genesis: Mapping[str, Any], store: Store) -> Block:
-    state = State(store)
-    for address_text, account in genesis["alloc"].items():
-        address = address_from_hex(address_text)
-        state.add_balance(address, from_quantity(account.get("balance", "0x0"), 256))
-        if "code" in account:
-            state.set_code(address, from_hex(account["code"]))
-            state.set_nonce(address, 1)
     header = Header(
         parent_hash=ZERO_HASH,
         uncles_hash=EMPTY_UNCLES_HASH,
         miner=ZERO_ADDRESS,
-        state_root=state.commit(),
+        state_root=load_alloc(store, genesis["alloc"]),
         transactions_root=EMPTY_ROOT,
         receipts_root=EMPTY_ROOT,
         logs_bloom=bytes(256),
