@@ -50,13 +50,14 @@ def test_each_forks_transactions_run(small_chain: Any, fork: str) -> None:
     assert read_word(ledger, L1_BLOCK, "number()") == 7
 
 
-def test_a_chain_from_regolith_to_jovian_by_its_upgrades(small_chain: Any) -> None:
-    order = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
+def test_a_chain_from_regolith_to_karst_by_its_upgrades(small_chain: Any) -> None:
+    order = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
     small = small_chain("regolith", {fork: 1002 + 2 * index for index, fork in enumerate(order)})
     ledger = small.ledger()
     for fork in order:
-        transactions = load_bundle(fork).transactions if fork in PARENTS else ()
-        block = small.extend(ledger, *transactions)
+        bundle = load_bundle(fork) if fork in (*PARENTS, "karst") else None
+        transactions = () if bundle is None else bundle.transactions
+        block = small.extend(ledger, *transactions, gas_limit=120_000_000)
         assert all(entry.outcome.succeeded for entry in block.executed), fork
     small.extend(ledger, small.transfer(0, 0))
     state = State(ledger.store, ledger.chain.head.header.state_root)
