@@ -1,0 +1,55 @@
+"""The task of reading a channel: its results travel, and stay bounded."""
+
+import zlib
+
+import msgspec
+import pytest
+
+from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.batches import RefusedBatch, SingularBatch
+from rollup_node.stages.derivation.reasons import Why
+from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
+from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+
+RULES = SpanRules(10, 0, 2)
+
+
+def _batch(number: int) -> bytes:
+    fields = encode_bytes(b"p" * 32) + bytes((number,)) + encode_bytes(b"e" * 32) + b"\x07" + b"\xc0"
+    return b"\x00" + wrap_list(fields)
+
+
+def _body(count: int) -> bytes:
+    return zlib.compress(b"".join(encode_bytes(_batch(number + 1)) for number in range(count)))
+
+
+def test_results_travel() -> None:
+    refused = RefusedBatch(Why.SPAN_TRANSACTION(index=3, problem="x"))
+    result = run(DecodeChannel(_body(2), 1000, True, RULES))
+    result = DecodedChannel((*result.batches, refused), result.end)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=DecodedChannel) == result
+    task = DecodeChannel(b"body", 1000, True, RULES)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task
+
+
+def test_long_results_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MAX_BATCHES", 3)
+    task = DecodeChannel(_body(7), 10_000, True, RULES)
+    numbers: list[int] = []
+    while True:
+        result = run(task)
+        assert len(result.batches) <= 3
+        numbers += [batch.epoch_number for batch in result.batches if isinstance(batch, SingularBatch)]
+        if result.end is not None:
+            break
+        task = msgspec.structs.replace(task, first=task.first + len(result.batches))
+    assert numbers == [1, 2, 3, 4, 5, 6, 7]
+    assert result.end.why is Why.STREAM_DONE
+
+
+def test_a_bomb_stays_within_its_limit() -> None:
+    bomb = zlib.compress(encode_bytes(_batch(1)) + b"\xba\xff\xff\xff" + bytes(20_000_000), 9)
+    result = run(DecodeChannel(bomb, 1_000_000, True, RULES))
+    assert len(result.batches) == 1
+    assert result.end is not None and result.end.why is Why.STREAM_LIMIT
