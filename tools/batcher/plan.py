@@ -31,6 +31,7 @@ class Plan:
     last_hash: Hash | None = None
     posted: list[Posted] = field(default_factory=list)
     restarts: int = 0
+    posted_at: int = -1
 
     def see_safe(self, number: int, block_hash: Hash) -> None:
         """Takes the safe head: forgets what it covers, starts from it when nothing was known."""
@@ -41,6 +42,7 @@ class Plan:
     def restart(self) -> None:
         """Begins again at the safe head of the next look."""
         self.next_block, self.last_hash = None, None
+        self.posted_at = -1
         self.posted.clear()
         self.restarts += 1
 
@@ -48,9 +50,9 @@ class Plan:
         """True when a posted channel has had its time; the caller restarts."""
         return any(l1_head > channel.sent_at + PATIENCE for channel in self.posted)
 
-    def wanted(self, unsafe_number: int) -> range:
-        """The L2 blocks to put into the next channel."""
-        if self.next_block is None:
+    def wanted(self, unsafe_number: int, l1_head: int) -> range:
+        """The L2 blocks to put into the next channel: one channel for each L1 block that may take it."""
+        if self.next_block is None or l1_head == self.posted_at:
             return range(0)
         return range(self.next_block, min(unsafe_number, self.next_block + MAX_BLOCKS - 1) + 1)
 
@@ -61,4 +63,5 @@ class Plan:
     def sent(self, channel: Posted) -> None:
         """Remembers a posted channel."""
         self.posted.append(channel)
+        self.posted_at = channel.sent_at
         self.next_block, self.last_hash = channel.last + 1, channel.last_hash

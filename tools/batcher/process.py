@@ -86,7 +86,7 @@ class Batcher:
             _say("a posted channel is gone or overdue: starting again from the safe head")
             self._plan.restart()
             return
-        wanted = self._plan.wanted(unsafe["number"])
+        wanted = self._plan.wanted(unsafe["number"], l1_head)
         if wanted:
             blocks = [await self._block(number) for number in wanted]
             await self._post(blocks, l1_head)

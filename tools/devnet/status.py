@@ -1,6 +1,7 @@
 """What the running network shows: heads of both nodes, L1, batches and the memory of every process."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,12 +86,17 @@ def _read_json(path: Path) -> Any:
 
 def read_processes(path: Path) -> list[ProcessState]:
     """A node's `processes.json` with the memory of each process; empty when there is none."""
-    found = []
-    for entry in _read_json(path) or []:
-        copy = entry.get("copy")
-        role = entry["role"] if copy in (None, "") else f"{entry['role']}.{copy}"
-        found.append(ProcessState(role, entry["pid"], entry["incarnation"], memory_of(entry["pid"])))
-    return found
+    entries = _read_json(path) or []
+    copies = Counter(entry["role"] for entry in entries)
+    return [
+        ProcessState(
+            f"{entry['role']}-{entry['copy']}" if copies[entry["role"]] > 1 else entry["role"],
+            entry["pid"],
+            entry["incarnation"],
+            memory_of(entry["pid"]),
+        )
+        for entry in entries
+    ]
 
 
 def memory_of(pid: int) -> float:

@@ -10,15 +10,15 @@ def _channel(first: int, last: int, sent_at: int = 10) -> Posted:
 
 
 def test_nothing_is_wanted_before_the_safe_head_is_known() -> None:
-    assert list(Plan().wanted(5)) == []
+    assert list(Plan().wanted(5, 1)) == []
 
 
 def test_blocks_after_the_safe_head_are_wanted_up_to_the_unsafe_head() -> None:
     plan = Plan()
     plan.see_safe(0, GENESIS)
-    assert list(plan.wanted(3)) == [1, 2, 3]
+    assert list(plan.wanted(3, 10)) == [1, 2, 3]
     plan.sent(_channel(1, 3))
-    assert list(plan.wanted(5)) == [4, 5]
+    assert list(plan.wanted(5, 11)) == [4, 5]
     assert plan.fits(bytes([3]) * 32)
     assert not plan.fits(bytes([9]) * 32)
 
@@ -26,7 +26,7 @@ def test_blocks_after_the_safe_head_are_wanted_up_to_the_unsafe_head() -> None:
 def test_a_channel_is_bounded() -> None:
     plan = Plan()
     plan.see_safe(0, GENESIS)
-    assert len(plan.wanted(10_000)) == MAX_BLOCKS
+    assert len(plan.wanted(10_000, 10)) == MAX_BLOCKS
 
 
 def test_what_became_safe_is_forgotten() -> None:
@@ -43,7 +43,7 @@ def test_a_safe_head_beyond_what_was_posted_moves_the_start() -> None:
     plan = Plan()
     plan.see_safe(0, GENESIS)
     plan.see_safe(8, bytes([8]) * 32)
-    assert list(plan.wanted(9)) == [9]
+    assert list(plan.wanted(9, 10)) == [9]
 
 
 def test_an_overdue_channel_and_a_restart() -> None:
@@ -54,5 +54,13 @@ def test_an_overdue_channel_and_a_restart() -> None:
     assert plan.overdue(11 + PATIENCE)
     plan.restart()
     plan.see_safe(0, GENESIS)
-    assert list(plan.wanted(2)) == [1, 2]
+    assert list(plan.wanted(2, 11)) == [1, 2]
     assert plan.restarts == 1
+
+
+def test_one_channel_is_posted_for_each_l1_block() -> None:
+    plan = Plan()
+    plan.see_safe(0, GENESIS)
+    plan.sent(_channel(1, 3, sent_at=10))
+    assert list(plan.wanted(5, 10)) == []
+    assert list(plan.wanted(5, 11)) == [4, 5]
