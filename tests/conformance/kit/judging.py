@@ -1,0 +1,107 @@
+"""Batches before the judge: the checks of derivation-rules 13 to 15 with a safe chain and a window of L1 blocks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kit.chain import FIRST_L1, L1, rollup
+from kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
+from rollup_node.stages.derivation.batch_checks import BatchChecks, Judgement, Verdict
+from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.channel_body import decode_batch
+from rollup_node.stages.derivation.channel_reader import span_rules
+from rollup_node.stages.derivation.epochs import Epochs
+from rollup_node.stages.derivation.needs import NeedL2Blocks
+from rollup_node.stages.derivation.reasons import Why
+from rollup_node.stages.derivation.safe_chain import SafeChain
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
+
+Judged = tuple[Judgement, Why | None]
+ACCEPTED: Judged = (Judgement.ACCEPT, None)
+DEPOSIT = b"\x7e\xc0"
+
+
+class Bench:
+    """L1 blocks by their distance from genesis' origin: the window goes from `first` to `last`, batches were included
+    in `included`; `times` says when some of them come, in seconds after genesis. The safe chain has `safe` blocks."""
+
+    def __init__(
+        self,
+        forks: dict[str, int],
+        *,
+        safe: int | Sequence[Planned] = 0,
+        first: int = 0,
+        last: int = 2,
+        included: int | None = None,
+        times: Mapping[int, int] | None = None,
+        **changes: Any,
+    ) -> None:
+        self.config = rollup(forks, **(DEFAULTS | changes))
+        self.l1 = L1()
+        self.included = last if included is None else included
+        while len(self.l1.blocks) <= max(last, self.included):
+            self.l1.add(time=(times or {}).get(len(self.l1.blocks)))
+        self.epochs = Epochs(self.l1.blocks[0])
+        self.epochs.blocks = self.l1.blocks[first : last + 1]
+        self.chain = plan(GENESIS, safe) if isinstance(safe, int) else list(safe)
+        self.safe: L2BlockRef = self.chain[-1].ref if self.chain else GENESIS
+        self.withheld: set[int] = set()
+        self.asked: list[NeedL2Blocks] = []
+        self._safe_chain = SafeChain()
+        self._checks = BatchChecks(self.config, self.config.schedule(), self._safe_chain)
+
+    @property
+    def inclusion(self) -> L1BlockRef:
+        """The L1 block in which batches were included."""
+        return self.l1[FIRST_L1 + self.included].ref
+
+    def block(self, number: int) -> L2BlockRef:
+        """A block of the safe chain."""
+        return self.chain[number - 1].ref if number else GENESIS
+
+    def next(self, transactions: Sequence[bytes], epoch: int | None = None, **values: Any) -> Planned:
+        """The block after the safe head; `epoch` by its distance."""
+        return child(self.safe, transactions, None if epoch is None else FIRST_L1 + epoch, **values)
+
+    def decoded(self, encoded: bytes) -> SingularBatch | SpanBatch:
+        """The batch of these bytes."""
+        batch = decode_batch(encoded, span_rules(self.config))
+        assert isinstance(batch, SingularBatch | SpanBatch)
+        return batch
+
+    def singular(self, batch: Planned | SingularBatch) -> Judged:
+        """What becomes of a singular batch."""
+        if isinstance(batch, Planned):
+            batch = _singular(self.decoded(batch.singular))
+        return _judged(self._checks.singular(batch, self.epochs, self.safe, self.inclusion))
+
+    def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> Judged:
+        """What becomes of a span batch by the first part of the checks, or by all of them."""
+        if isinstance(batch, bytes):
+            batch = self.decoded(batch)
+        assert isinstance(batch, SpanBatch)
+        check = self._checks.span_full if full else self._checks.span_prefix
+        self._safe_chain.begin()
+        self.asked.clear()
+        while isinstance(verdict := check(batch, self.epochs, self.safe, self.inclusion), NeedL2Blocks):
+            self.asked.append(verdict)
+            assert self._safe_chain.add(verdict.first, verdict.last, self._contents(verdict))
+        return _judged(verdict)
+
+    def _contents(self, need: NeedL2Blocks) -> list[L2BlockContent] | None:
+        numbers = range(need.first, need.last + 1)
+        if self.withheld & set(numbers):
+            return None
+        transactions = [self.chain[number - 1].transactions if number else () for number in numbers]
+        return [
+            L2BlockContent(self.block(number), (DEPOSIT, *users))
+            for number, users in zip(numbers, transactions, strict=True)
+        ]
+
+
+def _singular(batch: SingularBatch | SpanBatch) -> SingularBatch:
+    assert isinstance(batch, SingularBatch)
+    return batch
+
+
+def _judged(verdict: Verdict) -> Judged:
+    return verdict.judgement, None if verdict.reason is None else verdict.reason.why
