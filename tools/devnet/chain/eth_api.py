@@ -170,8 +170,9 @@ class EthApi:
         place = self._ledger.chain.place(hash_from_hex(transaction_hash))
         return "0x" if place is None else to_hex(place.block.executed[place.position].transaction.raw)
 
-    def logs(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+    def logs(self, query: Any) -> list[dict[str, Any]]:
         """Logs of one block by hash, or of a range of canonical blocks."""
+        query = _object(query)
         if query.get("blockHash") is not None:
             blocks = [self.require(query["blockHash"])]
         else:
@@ -212,7 +213,9 @@ class EthApi:
         value = self.state(tag).storage(address_from_hex(address), from_quantity(slot, 256))
         return to_hex(value.to_bytes(32, "big"))
 
-    def proof(self, address: Any, slots: list[Any], tag: Any = "latest") -> dict[str, Any]:
+    def proof(self, address: Any, slots: Any, tag: Any = "latest") -> dict[str, Any]:
+        if not isinstance(slots, list):
+            raise RpcError(INVALID_PARAMS, "storage keys must be a list")
         state, owner = self.state(tag), address_from_hex(address)
         keys = [(slot, from_quantity(slot, 256)) for slot in slots]
         return {
@@ -234,15 +237,15 @@ class EthApi:
 
     # --- calls and sending -----------------------------------------------------------------------------------------
 
-    def call(self, call: dict[str, Any], tag: Any = "latest") -> str:
+    def call(self, call: Any, tag: Any = "latest") -> str:
         outcome = self._simulated(simulate, call, tag)
         return to_hex(outcome.output)
 
-    def estimate_gas(self, call: dict[str, Any], tag: Any = "latest") -> str:
+    def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
         return hex(self._simulated(estimate, call, tag).gas_used)
 
-    def _simulated(self, run: Callable[..., Outcome], found: dict[str, Any], tag: Any) -> Outcome:
-        block, call = self.require(tag), call_from_json(found)
+    def _simulated(self, run: Callable[..., Outcome], found: Any, tag: Any) -> Outcome:
+        block, call = self.require(tag), call_from_json(_object(found))
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
         state = State(self._ledger.store, block.header.state_root)
         try:
@@ -272,7 +275,7 @@ class EthApi:
     def gas_price(self) -> str:
         return hex((self._ledger.chain.head.header.base_fee or 0) + TIP)
 
-    def fee_history(self, count: Any, newest: Any, percentiles: list[float] | None = None) -> dict[str, Any]:
+    def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
         """Base fees and fill of the last blocks; every reward is the tip that always suffices here."""
         last = self.require(newest)
         wanted = min(count if type(count) is int else from_quantity(count), _MAX_HISTORY, last.number + 1)
@@ -283,7 +286,7 @@ class EthApi:
             + [hex(self._ledger.next_base_fee(last))],
             "gasUsedRatio": [block.header.gas_used / block.header.gas_limit for block in blocks],
         }
-        if percentiles:
+        if isinstance(percentiles, list) and percentiles:
             history["reward"] = [[hex(TIP)] * len(percentiles) for _ in blocks]
         return history
 
@@ -294,14 +297,20 @@ class EthApi:
             raise RpcError(SERVER_ERROR, str(error)) from None
 
 
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, "expected an object")
+    return value
+
+
 def _filter(query: dict[str, Any]) -> Filter:
     address = query.get("address")
-    addresses = [address] if isinstance(address, str) else address
+    addresses = address if isinstance(address, list) else [address]
     topics = query.get("topics") or []
     if not isinstance(topics, list) or len(topics) > 4:
         raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
     return Filter(
-        addresses=None if addresses is None else frozenset(map(address_from_hex, addresses)),
+        addresses=None if address is None else frozenset(map(address_from_hex, addresses)),
         topics=tuple(_topic(topic) for topic in topics),
     )
 

@@ -73,15 +73,15 @@ class EngineApi:
 
     def methods(self) -> dict[str, Method]:
         """The table."""
-        table: dict[str, Method] = {"engine_exchangeCapabilities": lambda offered=None: sorted(set(table) - own)}
-        own = {"engine_exchangeCapabilities"}
+        table: dict[str, Method] = {}
         for version in _FORKCHOICE_VERSIONS:
             table[f"engine_forkchoiceUpdatedV{version}"] = partial(self._forkchoice_updated, version)
         for version in _GET_VERSIONS:
             table[f"engine_getPayloadV{version}"] = partial(self._get_payload, version)
         for version in _NEW_VERSIONS:
             table[f"engine_newPayloadV{version}"] = partial(self._new_payload, version)
-        return table
+        names = sorted(table)
+        return table | {"engine_exchangeCapabilities": lambda offered=None: names}
 
     # --- forkchoice ------------------------------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ class L2Execution(BlockExecution):
         """As of any block, with the data fee in what JSON-RPC tells of signed transactions."""
         if isinstance(transaction, SignedTransaction) and self._parameters is not None:
             parameters = self._parameters
-            extra = {
+            extra = extra | {
                 "l1Fee": hex(self.l2.data_cost(parameters, transaction.raw)),
                 "l1GasPrice": hex(parameters.base_fee),
             }

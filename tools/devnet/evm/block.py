@@ -75,7 +75,8 @@ class BlockExecution:
             raise InvalidTransaction("blob gas limit of the block reached")
         outcome = apply_transaction(self.state, self.rules, self.context, transaction, self._fees)
         self.blob_gas_used += blob_gas
-        return self.record(transaction, outcome, {}, ())
+        fees = {"blobGasUsed": hex(blob_gas), "blobGasPrice": hex(self.context.blob_base_fee)} if blob_gas else {}
+        return self.record(transaction, outcome, dict(fees), ())
 
     def require_gas(self, gas: int) -> None:
         """InvalidTransaction where the block has not that much gas left."""

@@ -227,7 +227,7 @@ class State:
         self._put(self._warm, key, True)
         return True
 
-    def preload(self, addresses: "frozenset[Address]") -> None:
+    def preload(self, addresses: frozenset[Address]) -> None:
         """Addresses that are warm from the transaction's start."""
         self._warm.update(dict.fromkeys(addresses, True))
 

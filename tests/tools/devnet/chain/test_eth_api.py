@@ -134,6 +134,29 @@ def test_sending_and_waiting(served: Served) -> None:
             served("eth_sendRawTransaction", bad)
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("eth_call", ["0x"]),
+        ("eth_call", [{"to": 5}]),
+        ("eth_estimateGas", [None]),
+        ("eth_getLogs", [[]]),
+        ("eth_getLogs", [{"address": 7}]),
+        ("eth_getLogs", [{"topics": "0x"}]),
+        ("eth_getProof", ["0x" + "00" * 20, "0x0"]),
+        ("eth_getBalance", ["0x12"]),
+        ("eth_getBlockByNumber", [5]),
+        ("eth_getBlockByHash", ["0x12"]),
+        ("eth_feeHistory", ["many", "latest"]),
+        ("eth_sendRawTransaction", [None]),
+        ("eth_getStorageAt", ["0x" + "00" * 20, "slot"]),
+    ],
+)
+def test_malformed_parameters_are_refused(served: Served, method: str, parameters: list[Any]) -> None:
+    with pytest.raises((HexError, RpcError)):
+        served(method, *parameters)
+
+
 def test_fees(served: Served) -> None:
     history = served("eth_feeHistory", "0x2", "latest", [50.0])
     assert history["oldestBlock"] == "0x2" and len(history["baseFeePerGas"]) == 3 and len(history["reward"]) == 2
