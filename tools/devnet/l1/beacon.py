@@ -45,7 +45,14 @@ def application(source: BlobSource) -> web.Application:
             [_sidecar(index, blob) for index, (_, blob) in enumerate(found) if not wanted or str(index) in wanted]
         )
 
+    async def blinded_block(request: web.Request) -> web.Response:
+        found = _find(source, request)
+        if found is None:
+            return _not_found()
+        return _json({"message": {"body": {"blob_kzg_commitments": [to_hex(blob.commitment) for _, blob in found]}}})
+
     get("/eth/v1/beacon/blobs/{slot}", blobs)
+    get("/eth/v1/beacon/blinded_blocks/{slot}", blinded_block)
     get("/eth/v1/beacon/blob_sidecars/{slot}", sidecars)
     return app
 
