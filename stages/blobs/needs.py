@@ -11,6 +11,9 @@ from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 10.0
 FORGET_SECONDS = 60.0
+URGENT_SECONDS = 3.0
+"""So long after the last ask a need is no longer urgent: who waits for one asks several times a second."""
+
 MAX_NEEDS = 1024
 
 Key = tuple[Hash, tuple[BlobRef, ...]]
@@ -131,7 +134,9 @@ class Needs:
         self._needs.pop((need.block.hash, need.blobs), None)
 
     def forget(self, now: float) -> None:
-        """Drops what nobody has asked for again, and what is too many."""
+        """Drops what nobody has asked for again, and what is too many; urgency goes before that."""
+        for need in self:
+            need.urgent = need.urgent and now - need.asked_at <= URGENT_SECONDS
         stale = [need for need in self if not need.is_running and now - need.asked_at > FORGET_SECONDS]
         spare = sorted((need for need in self if not need.is_running), key=lambda need: (need.urgent, need.asked_at))
         for need in (*stale, *spare[: max(0, len(self) - MAX_NEEDS)]):

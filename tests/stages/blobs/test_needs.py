@@ -1,7 +1,14 @@
 """Needs of blobs: repeated asks, order, retries, and a cache bounded in bytes."""
 
 from rollup_node.ipc.rows import Peer
-from rollup_node.stages.blobs.needs import FORGET_SECONDS, LONGEST_PAUSE, MAX_NEEDS, ContentCache, Needs
+from rollup_node.stages.blobs.needs import (
+    FORGET_SECONDS,
+    LONGEST_PAUSE,
+    MAX_NEEDS,
+    URGENT_SECONDS,
+    ContentCache,
+    Needs,
+)
 from rollup_node.stages.messages import BlobContent, BlobsFound, BlobsMissing, WantBlobs
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
@@ -86,6 +93,16 @@ def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
     needs.ask(PEER, want(3, [9]), 50.0)
     needs.forget(FORGET_SECONDS + 1)
     assert [need.block.number for need in needs] == [2, 3]
+
+
+def test_what_is_not_asked_for_again_is_no_longer_urgent() -> None:
+    needs = Needs(1 << 20)
+    needs.ask(PEER, want(1, [7], urgent=True), 0.0)
+    again = needs.ask(PEER, want(2, [8], urgent=True), 0.0)
+    needs.ask(PEER, want(2, [8], urgent=True), 1.0)
+    needs.forget(URGENT_SECONDS + 0.5)
+    assert [need for need in needs if need.urgent] == [again]
+    assert [need.block.number for need in needs] == [1, 2]
 
 
 def test_needs_are_bounded_in_number() -> None:
