@@ -93,10 +93,9 @@ class Leftovers:
         )
 
 
-@pytest.fixture
-def leftovers() -> Iterator[Leftovers]:
-    """A place for a test's processes; the test fails when a process, socket, shared memory or temporary file of
-    theirs is left after it."""
+@contextlib.contextmanager
+def watched_folder() -> Iterator[Leftovers]:
+    """A folder for processes, checked for what they leave and removed."""
     folder = Path(tempfile.mkdtemp(prefix="rn-"))
     watch = Leftovers(folder)
     try:
@@ -106,3 +105,18 @@ def leftovers() -> Iterator[Leftovers]:
     finally:
         watch.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def leftovers() -> Iterator[Leftovers]:
+    """A place for a test's processes; the test fails when a process, socket, shared memory or temporary file of
+    theirs is left after it."""
+    with watched_folder() as watch:
+        yield watch
+
+
+@pytest.fixture(scope="module")
+def module_leftovers() -> Iterator[Leftovers]:
+    """The same for processes that the tests of a module share."""
+    with watched_folder() as watch:
+        yield watch
