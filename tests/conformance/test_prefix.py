@@ -1,0 +1,199 @@
+"""The first part of the judgement of span batches (derivation-rules 14), one test after the other."""
+
+import msgspec
+from kit.cases import case, table
+from kit.chain import FIRST_L1, forks_until
+from kit.judging import ACCEPTED, Bench, Judged
+from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
+
+from rollup_node.stages.derivation.batch_checks import Judgement
+from rollup_node.stages.derivation.batches import SpanBatch
+from rollup_node.stages.derivation.needs import NeedL2Blocks
+from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.protocol.types import L2BlockRef
+
+OLD, NEW = forks_until("granite"), forks_until("holocene")
+ERAS = (OLD, NEW)
+AROUND = forks_until("granite", holocene=24)
+"""Holocene is at the third L1 block, 24 seconds after genesis."""
+
+
+def drop(why: Why) -> Judged:
+    return Judgement.DROP, why
+
+
+def undecided(why: Why) -> Judged:
+    return Judgement.UNDECIDED, why
+
+
+def along(parent: L2BlockRef, *epochs: int) -> list[Planned]:
+    """Blocks with these origins, by their distance from genesis'."""
+    found: list[Planned] = []
+    for epoch in epochs:
+        found.append(child(parent, (USER,), FIRST_L1 + epoch))
+        parent = found[-1].ref
+    return found
+
+
+def changed(bench: Bench, blocks: list[Planned], **values: object) -> SpanBatch:
+    """The span of these blocks with other values in decoded fields."""
+    batch = bench.decoded(span(blocks))
+    assert isinstance(batch, SpanBatch)
+    return msgspec.structs.replace(batch, **values)
+
+
+@case("prefix_origin_next_unknown")
+def start_epoch_not_known_yet() -> None:
+    for forks in ERAS:
+        bench = Bench(forks, last=0, included=1, times={1: 2})
+        batch = span(along(GENESIS, 1))
+        assert bench.span(batch) == undecided(Why.SPAN_NEXT_UNKNOWN)
+        assert Bench(forks, last=1, times={1: 2}).span(batch) == ACCEPTED
+
+
+@case("prefix_pre_delta_origin")
+def epoch_before_delta() -> None:
+    """The epoch's time counts, not that of the L1 block in which the batch came."""
+    for delta, expected in ((1, drop(Why.SPAN_BEFORE_FORK)), (0, ACCEPTED)):
+        assert Bench(forks_until("canyon", delta=delta)).span(span(plan(GENESIS, 3))) == expected
+
+
+@table(
+    prefix_future_pre=(1, (Judgement.FUTURE, Why.SPAN_AHEAD)),
+    prefix_future_holocene=(2, drop(Why.SPAN_AHEAD)),
+)
+def a_gap(included: int, expected: Judged) -> None:
+    bench = Bench(AROUND, included=included)
+    assert bench.span(span(plan(GENESIS, 3)[1:])) == expected
+
+
+@table(
+    prefix_old_pre=(1, drop(Why.SPAN_OLD)),
+    prefix_old_holocene=(2, (Judgement.PAST, Why.SPAN_OLD)),
+)
+def all_of_it_is_old(included: int, expected: Judged) -> None:
+    bench = Bench(AROUND, safe=3, included=included)
+    assert bench.span(span(bench.chain)) == expected
+
+
+@table(
+    prefix_between=(1, drop(Why.SPAN_BETWEEN)),
+    prefix_misaligned=(-1, drop(Why.SPAN_MISALIGNED)),
+)
+def out_of_step(seconds: int, expected: Judged) -> None:
+    """The span starts so many seconds after the safe head, which has whole blocks of two."""
+    for forks in ERAS:
+        bench = Bench(forks, safe=4)
+        batch = changed(bench, plan(bench.safe, 3), first_timestamp=bench.safe.timestamp + seconds)
+        assert bench.span(batch) == expected
+
+
+@case("prefix_overlap_ok")
+def overlap() -> None:
+    """It goes over blocks 8 to 10 once more: its parent is block 7."""
+    for forks in ERAS:
+        bench = Bench(forks, safe=10)
+        batch = span(plan(bench.block(7), 5))
+        assert bench.span(batch) == ACCEPTED
+        assert bench.asked == [NeedL2Blocks(7, 10)]
+        bench.chain[6] = child(bench.block(6), (USER, USER))
+        assert Bench(forks, safe=bench.chain).span(batch) == drop(Why.SPAN_PARENT)
+
+
+@case("prefix_overlap_genesis")
+def overlap_down_to_genesis() -> None:
+    """There is no block before genesis: nobody is asked, and the batch is never decided."""
+    for forks in ERAS:
+        bench = Bench(forks, safe=2)
+        for back in (0, 2, 40):
+            batch = changed(bench, plan(GENESIS, 30), first_timestamp=GENESIS.timestamp - back)
+            assert bench.span(batch) == undecided(Why.SPAN_NO_PARENT)
+            assert bench.asked == []
+
+
+@case("prefix_parent_mismatch")
+def another_parent() -> None:
+    for forks in ERAS:
+        bench = Bench(forks)
+        for place in (0, 19):
+            wrong = bytearray(GENESIS.hash[:20])
+            wrong[place] ^= 1
+            assert bench.span(changed(bench, plan(GENESIS, 2), parent_check=bytes(wrong))) == drop(Why.SPAN_PARENT)
+
+
+@case("prefix_parent_20_only")
+def twenty_bytes_of_the_parent() -> None:
+    bench = Bench(NEW)
+    bench.safe = msgspec.structs.replace(GENESIS, hash=GENESIS.hash[:20] + b"\x99" * 12)
+    assert bench.span(span(plan(GENESIS, 2))) == ACCEPTED
+
+
+@case("prefix_window_edge")
+def the_sequencing_window() -> None:
+    for forks in ERAS:
+        for included, expected in ((5, ACCEPTED), (6, drop(Why.SPAN_WINDOW))):
+            bench = Bench(forks, last=included, seq_window_size=5)
+            assert bench.span(span(along(GENESIS, 0, 0))) == expected
+
+
+@case("prefix_epoch_jump")
+def an_epoch_is_left_out() -> None:
+    for forks in ERAS:
+        bench = Bench(forks, times={1: 1, 2: 2})
+        assert bench.span(span(along(GENESIS, 2))) == drop(Why.SPAN_EPOCH_AHEAD)
+        assert bench.span(span(along(GENESIS, 1, 2))) == ACCEPTED
+
+
+@case("prefix_origin_check_bad")
+def another_last_origin() -> None:
+    for forks in ERAS:
+        bench = Bench(forks)
+        assert bench.span(changed(bench, plan(GENESIS, 8), origin_check=b"\x99" * 20)) == drop(Why.SPAN_ORIGIN_CHECK)
+
+
+@case("prefix_end_epoch_too_new")
+def last_epoch_not_known_yet() -> None:
+    for forks in ERAS:
+        batch = span(along(GENESIS, 1, 2))
+        assert Bench(forks, last=1, included=2).span(batch) == undecided(Why.SPAN_ORIGIN_UNKNOWN)
+        assert Bench(forks, last=2).span(batch) == ACCEPTED
+
+
+@case("prefix_end_epoch_too_old")
+def last_epoch_not_known_any_more() -> None:
+    """Too old is like too new: undecided, although it can never be decided."""
+    for forks in ERAS:
+        bench = Bench(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
+        assert bench.span(span(along(bench.safe, 1, 1))) == undecided(Why.SPAN_ORIGIN_UNKNOWN)
+
+
+@case("prefix_start_epoch_old")
+def start_epoch_before_the_parents() -> None:
+    for forks in ERAS:
+        bench = Bench(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
+        assert bench.span(span(along(bench.safe, 1, 2))) == drop(Why.SPAN_EPOCH_OLD)
+
+
+@case("prefix_accept_l1_hash_middle")
+def origins_in_the_middle_are_not_checked() -> None:
+    """A sequencer on another L1 block in the middle: its span is accepted, and the blocks get our L1 block."""
+    ours = plan(GENESIS, 20)
+    middle = FIRST_L1 + 2
+    assert {block.ref.l1_origin.number for block in ours} == set(range(FIRST_L1, FIRST_L1 + 4))
+    parent, theirs = GENESIS, []
+    for block in ours:
+        origin = block.ref.l1_origin
+        other = b"\x99" * 32 if origin.number == middle else None
+        theirs.append(child(parent, block.transactions, origin.number, epoch_hash=other))
+        parent = theirs[-1].ref
+    for fork in ("granite", "holocene"):
+        world = World(forks_until(fork))
+        world.mine_until(FIRST_L1 + 3)
+        world.mine(*channel("A", span(theirs)))
+        assert refs(world.run()) == refs(ours)
+        assert world.dropped == []
+    world = World(forks_until("holocene"))
+    world.mine_until(FIRST_L1 + 3)
+    world.mine(*channel("A", *[block.singular for block in theirs]))
+    world.run()
+    assert world.effects()[0] == (Effect.FLUSHED, Why.EPOCH_HASH)
