@@ -24,6 +24,7 @@ from rollup_node.stages.derivation.needs import (
 )
 from rollup_node.stages.derivation.reasons import Dropped
 from rollup_node.stages.messages import BlobContent, PipelineStart
+from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
@@ -301,6 +302,12 @@ def l1_time(number: int) -> int:
 def item(*frames: Frame) -> bytes:
     """A data item of these frames."""
     return batcher_data(frames)
+
+
+def rlp_transaction(chain_id: int) -> bytes:
+    """A transaction of type 2 that goes through a span batch unchanged."""
+    fields: list[rlp.Item] = [bytes((chain_id >> 8, chain_id & 255)), b"", b"\x01", b"\x02", b"\x52\x08", b"t" * 20]
+    return b"\x02" + rlp.encode([*fields, b"\x01", b"", [], b"", b"r" * 32, b"s" * 32])
 
 
 def told(outputs: list[Any]) -> list[str]:
