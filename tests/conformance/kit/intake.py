@@ -16,6 +16,7 @@ class Front:
     def __init__(self, forks: dict[str, int], **values: int) -> None:
         self.config: RollupConfig = rollup(forks, **values)
         self.l1 = L1()
+        self.batcher = BATCHER
         self.dropped: list[Dropped] = []
         self._schedule = self.config.schedule()
         self._trace = Trace()
@@ -35,7 +36,7 @@ class Front:
                 self.channels()
         block = self.l1.add(*(item(each) if isinstance(each, str) else each for each in items))
         rules = self._schedule.l1(block.header.timestamp)
-        self.intake.open(block, BATCHER, rules)
+        self.intake.open(block, self.batcher, rules)
         found = []
         while (channel := self.intake.next_channel(block.ref, rules)) is not None:
             assert isinstance(channel, ReadyChannel)

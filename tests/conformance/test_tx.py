@@ -1,0 +1,109 @@
+"""Which L1 transactions carry batches (derivation-rules 3): type, recipient, signature and sender, in this order."""
+
+from kit.cases import case, table
+from kit.chain import INBOX, L1_CHAIN_ID, forks_until
+from kit.endpoint import Endpoint, Transaction, config_event
+from kit.intake import Front
+from kit.notation import item
+from kit.signed import (
+    ACCESS_LIST,
+    DATA,
+    DYNAMIC_FEE,
+    LEGACY,
+    OTHER_SECRET,
+    OTHER_SIGNER,
+    SET_CODE,
+    SIGNER,
+    by_the_book,
+    high_s,
+    signed,
+    zero_r,
+)
+from kit.worlds import World
+
+from rollup_node.stages.derivation.needs import NeedL1Block
+from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
+from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
+from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.types import Address
+
+ECOTONE = forks_until("ecotone")
+
+
+def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dropped]]:
+    """The channels in an L1 block with this transaction and a good one behind it, and what is dropped."""
+    good = signed(DYNAMIC_FEE, to=inbox, data=item("Z0!"))
+    front = Front(ECOTONE)
+    front.batcher = SIGNER
+    found = front.read(*inbox_transactions((transaction, good), inbox, L1_CHAIN_ID))
+    return found, front.dropped
+
+
+@table(
+    tx_legacy_ok=by_the_book(LEGACY),
+    tx_acl_ok=by_the_book(ACCESS_LIST),
+    tx_dynfee_ok=by_the_book(DYNAMIC_FEE),
+    tx_unprotected_legacy=signed(LEGACY, protected=False),
+    tx_value_tx=signed(DYNAMIC_FEE, value=10**18),
+    tx_deposit_type=encode_deposit(DepositTransaction(bytes(32), SIGNER, INBOX, 0, 0, 1, False, DATA)),
+)
+def used(transaction: bytes) -> None:
+    assert read(transaction) == (["A0", "Z0"], [])
+
+
+@table(
+    tx_setcode=signed(SET_CODE),
+    tx_type5=signed(5),
+    tx_create=signed(DYNAMIC_FEE, to=None),
+    tx_other_inbox=signed(DYNAMIC_FEE, to=b"\xfe" * 20),
+    tx_wrong_chainid_155=signed(LEGACY, chain_id=L1_CHAIN_ID + 1),
+    tx_wrong_chainid_typed=signed(DYNAMIC_FEE, chain_id=L1_CHAIN_ID + 1),
+    tx_high_s=signed(DYNAMIC_FEE, change=high_s),
+    tx_zero_r=signed(DYNAMIC_FEE, change=zero_r),
+)
+def ignored(transaction: bytes) -> None:
+    """Nothing is said of these: they never come as far as derivation."""
+    assert read(transaction) == (["Z0"], [])
+    assert inbox_transactions([transaction], INBOX, L1_CHAIN_ID) == ()
+
+
+@case("tx_other_sender")
+def from_a_stranger() -> None:
+    found, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
+    assert found == ["Z0"]
+    assert dropped.effect is Effect.IGNORED
+    assert dropped.reason == Why.SENDER(sender=OTHER_SIGNER, batcher=SIGNER)
+
+
+@case("tx_author_is_inbox")
+def inbox_and_batcher_exchanged() -> None:
+    """The inbox has a key here: it sends to the batcher."""
+    assert read(signed(DYNAMIC_FEE, to=SIGNER, secret=OTHER_SECRET), inbox=OTHER_SIGNER) == (["Z0"], [])
+
+
+@case("tx_reverted_tx")
+def failed_on_l1() -> None:
+    """The block has a config event as well, so that the receipts are looked at."""
+    endpoint = Endpoint()
+    event = Transaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
+    block = endpoint.add(Transaction(signed(DYNAMIC_FEE), succeeded=False), event)
+    verified = endpoint.verified(block.number)
+    assert len(verified.config_updates) == 1
+    front = Front(ECOTONE)
+    front.batcher = SIGNER
+    assert front.read(*verified.inbox) == ["A0"]
+
+
+@case("tx_empty_data")
+def without_data() -> None:
+    found, (dropped,) = read(signed(DYNAMIC_FEE, data=b""))
+    assert (found, dropped.reason) == (["Z0"], Why.FRAMES_EMPTY())
+
+
+@case("tx_empty_block")
+def without_transactions() -> None:
+    world = World(forks_until("ecotone"))
+    world.mine()
+    assert world.run() == []
+    assert world.last == NeedL1Block(world.head + 1)
+    assert world.said() == []
