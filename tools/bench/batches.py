@@ -1,0 +1,156 @@
+"""`rollup-node batches` over recorded L1 blocks from a loopback L1, against the native calls alone: JSON, keccak, KZG,
+signature recovery and decompression of the same data. Both are counted after start-up."""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+import zlib
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import brotlicffi
+import orjson
+
+from rollup_node.node.networks import find_network
+from rollup_node.stages.blobs import kzg
+from rollup_node.stages.blobs import tasks as blob_tasks
+from rollup_node.stages.blobs.answers import Candidate
+from rollup_node.stages.derivation import channel_body
+from rollup_node.stages.derivation.listing import ListedBatch, Listing
+from rollup_node.stages.l1 import tasks as l1_tasks
+from rollup_node.stages.l1.filter import filter_of
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import BlobRef, L1Block
+from rollup_node.tools.bench.measure import Figure, repeat, show
+from rollup_node.tools.bench.recorder import Recorded, recording, seconds_of
+from rollup_node.tools.recorded.chain import Recording
+
+FIRST, LAST = 6_582_895, 6_582_952
+BOUND = 3.0
+STARTED = re.compile(r"t=(\S+) .*msg=\"process started\" name=derivation ")
+ENDED = re.compile(r"t=(\S+) .*msg=\"process ended\" name=derivation ")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; 1 when the bound is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="the recording (op_sepolia_replay of the shared data)")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    kzg.load_setup()
+    command = [sys.executable, "-m", "rollup_node.tools.recorded", str(given.folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        try:
+            calls = native_calls(url, Recording.load(given.folder))
+            native = repeat(given.runs, 1, lambda: seconds_of(calls))
+            node = repeat(given.runs, 1, lambda: command_seconds(url, given.workers))
+        finally:
+            server.terminate()
+    ratios = tuple(ours / alone for ours, alone in zip(node, native, strict=True))
+    return show(
+        f"batches over L1 {FIRST} to {LAST}, {given.workers} worker(s), after start-up",
+        [
+            Figure(f"native calls alone ({len(calls)})", "s", native),
+            Figure("rollup-node batches", "s", node),
+            Figure("ratio", "x", ratios, BOUND),
+        ],
+    )
+
+
+def command_seconds(url: str, workers: int) -> float:
+    """From the start of the process that lists to its end, by the node's own log."""
+    options = ["--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--workers", str(workers)]
+    words = ["batches", *options, "--from-l1", str(FIRST), "--to-l1", str(LAST), "--json", "--log.level", "info"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rollup_node.node", *words], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert len(done.stdout.splitlines()) == 26
+    started, ended = STARTED.search(done.stderr), ENDED.search(done.stderr)
+    assert started is not None and ended is not None, done.stderr
+    return (datetime.fromisoformat(ended[1]) - datetime.fromisoformat(started[1])).total_seconds()
+
+
+def native_calls(url: str, recorded: Recording) -> Recorded:
+    """The calls into native code that the same work makes, noted while our code does it once in this process."""
+    config = find_network("op-sepolia").config
+    bodies = {number: _fetch(url, "eth_getBlockByNumber", hex(number), True) for number in range(FIRST, LAST + 1)}
+    functions = (
+        keccak256,
+        orjson.loads,
+        kzg.commitment_of,
+        kzg.proofs_hold,
+        kzg.commitments_hold,
+    )
+    with recording(*functions) as calls:
+        blocks = [_verified(config, url, number, body) for number, body in bodies.items()]
+        _list(config, blocks, recorded)
+    calls += [(orjson.loads, (body,), {}) for body in bodies.values()]
+    return calls + _decompressions(config, blocks, recorded)
+
+
+def _fetch(url: str, method: str, *params: Any) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        content: bytes = answer.read()
+    return content
+
+
+def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Block:
+    rules = filter_of(config)
+    result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, rules))
+    if isinstance(result, l1_tasks.NeedsReceipts):
+        receipts = _fetch(url, "eth_getBlockReceipts", hex(number))
+        result = l1_tasks.run(l1_tasks.VerifyReceipts(result.block, receipts, rules))
+    assert isinstance(result, l1_tasks.Verified), result
+    return result.block
+
+
+def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ...]:
+    candidates = tuple(Candidate(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
+    found = {
+        each.hash: each
+        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), candidates)).contents
+    }
+    return tuple(found[ref.hash] for ref in wanted)
+
+
+def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> list[ListedBatch]:
+    listing = Listing(config, blocks[0])
+    found: list[ListedBatch] = []
+    for block in blocks:
+        wanted = listing.open(block)
+        contents = _contents(recorded, wanted) if wanted else ()
+        found += [each for each in listing.batches(contents) if isinstance(each, ListedBatch)]
+    return found
+
+
+def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> Recorded:
+    """Whole-channel decompression of what is listed, by the libraries' one-shot calls."""
+    with recording(channel_body.open_body) as opened:
+        _list(config, blocks, recorded)
+    return [(decompress, arguments[:1], {}) for _, arguments, _ in opened]
+
+
+def decompress(body: bytes) -> bytes:
+    """All a channel holds, unterminated streams included."""
+    if body[0] == 1:
+        return bytes(brotlicffi.decompress(body[1:]))
+    return zlib.decompressobj().decompress(body)
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    code = main()
+    print(f"  took {time.monotonic() - started:.0f} s")
+    sys.exit(code)

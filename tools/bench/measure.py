@@ -1,0 +1,68 @@
+"""What all benchmarks share: repeats after a warm-up, medians, a line about the machine, floors to hold against."""
+
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Figure(NamedTuple):
+    """A measured quantity with the numbers of all runs, and the bound the project has set, if any."""
+
+    name: str
+    unit: str
+    runs: tuple[float, ...]
+    bound: float | None = None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.runs)
+
+
+def machine() -> str:
+    """One line about where we are."""
+    model = next(
+        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.machine(),
+    )
+    load = os.getloadavg()[0]
+    return (
+        f"{os.cpu_count()} x {model}, Linux {platform.release()}, Python {platform.python_version()}, load {load:.1f}"
+    )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def repeat(runs: int, warm_up: int, measure: Callable[[], float]) -> tuple[float, ...]:
+    """Calls `measure` `warm_up` times for nothing, then `runs` times."""
+    for _ in range(warm_up):
+        measure()
+    return tuple(measure() for _ in range(runs))
+
+
+def show(title: str, figures: Sequence[Figure]) -> int:
+    """Prints the figures; 1 when a median is beyond its bound."""
+    print(title)
+    print(f"  {machine()}")
+    failed = 0
+    for figure in figures:
+        verdict = ""
+        if figure.bound is not None:
+            good = figure.median <= figure.bound
+            failed |= not good
+            verdict = f"  bound {figure.bound:g}: {'held' if good else 'MISSED'}"
+        low, high = min(figure.runs), max(figure.runs)
+        print(
+            f"  {figure.name:<44} {figure.median:10.3f} {figure.unit:<6} "
+            f"({low:.3f} to {high:.3f}, {len(figure.runs)} runs){verdict}"
+        )
+    sys.stdout.flush()
+    return failed

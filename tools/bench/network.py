@@ -1,0 +1,162 @@
+"""The local network as its user waits for it: a node's start after its endpoints answer, the verifier's first safe
+block, and what a node costs at the tip."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rollup_node.tools.bench.measure import Figure, repeat, show
+from rollup_node.tools.devnet.network import VERIFIER
+from rollup_node.tools.devnet.status import read_processes
+
+READY_SECONDS, FIRST_SAFE_SECONDS = 3.0, 25.0
+MEMORY_MIB, CPU_PERCENT = 350.0, 5.0
+WAIT_SECONDS = 120.0
+READY_LINE = re.compile(r'msg="node is ready" seconds=([0-9.]+)')
+SAMPLE_SECONDS = 60.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; 1 when a bound is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="of the start and the first safe block")
+    parser.add_argument(
+        "--settle", type=float, default=300.0, help="seconds at the tip before memory and CPU are taken"
+    )
+    parser.add_argument("--skip-idle", action="store_true")
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    ready: list[float] = []
+    first = repeat(given.runs, 1, lambda: _first_safe(ready))
+    figures = [
+        Figure("node ready after its endpoints answer", "s", tuple(ready[-given.runs :]), READY_SECONDS),
+        Figure("first safe block of the verifier", "s", first, FIRST_SAFE_SECONDS),
+    ]
+    if not given.skip_idle:
+        memory, cpu = _idle(given.settle)
+        figures += [
+            Figure(f"memory of one node after {given.settle:g} s (PSS)", "MiB", (memory,), MEMORY_MIB),
+            Figure("CPU of one node at the tip", "%", (cpu,), CPU_PERCENT),
+        ]
+    return show("local network", figures)
+
+
+def _first_safe(ready: list[float]) -> float:
+    """Seconds from the command to the verifier's first safe block; adds how long a restarted node took to `ready`."""
+    with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder:
+        started = time.monotonic()
+        with _Network(Path(folder)) as network:
+            network.wait_for_safe_block()
+            seconds = time.monotonic() - started
+            ready.append(network.second_node_seconds())
+    return seconds
+
+
+def _idle(settle: float) -> tuple[float, float]:
+    """PSS in MiB and CPU in percent of a core, of all processes of the verifier, at the tip."""
+    with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder, _Network(Path(folder)) as network:
+        network.wait_for_safe_block()
+        time.sleep(settle)
+        before = _cpu_seconds(network.verifier_pids())
+        began = time.monotonic()
+        time.sleep(SAMPLE_SECONDS)
+        used = _cpu_seconds(network.verifier_pids()) - before
+        memory = sum(each.memory for each in read_processes(network.processes_file))
+        return memory, 100 * used / (time.monotonic() - began)
+
+
+def _cpu_seconds(pids: Sequence[int]) -> float:
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+class _Network:
+    """A running local network in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.processes_file = folder / VERIFIER / "processes.json"
+
+    def __enter__(self) -> "_Network":
+        command = [sys.executable, "-m", "rollup_node.node", "devnet", "--data-dir", str(self._folder), "--json"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=WAIT_SECONDS)
+
+    @property
+    def description(self) -> Any:
+        return json.loads((self._folder / "network.json").read_text())
+
+    def verifier_pids(self) -> list[int]:
+        return [each.pid for each in read_processes(self.processes_file)]
+
+    def wait_for_safe_block(self) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                status = _call(self.description["nodes"][VERIFIER]["rpc"], "optimism_syncStatus")
+                if status["safe_l2"]["number"] > 0:
+                    return
+            except (OSError, ValueError, KeyError):
+                pass
+            time.sleep(0.05)
+        raise TimeoutError("no safe block")
+
+    def second_node_seconds(self) -> float:
+        """Starts another node on the running L1 and engine, and gives what its log says of its start. Its runtime
+        directory and ports are its own."""
+        about = self.description
+        options = {
+            "l1": about["l1"],
+            "l1.beacon": about["beacon"],
+            "l2": about["nodes"][VERIFIER]["engine_auth"],
+            "l2.jwt-secret": about["jwt"],
+            "rollup.config": about["rollup"],
+            "rollup.l1-chain-config": str(self._folder / "l1-chain-config.json"),
+            "rpc.addr": "127.0.0.1",
+            "rpc.port": "0",
+            "p2p.disable": "true",
+            "runtime.dir": str(self._folder / "second"),
+            "workers": "1",
+        }
+        command = [sys.executable, "-m", "rollup_node.node", *(f"--{name}={value}" for name, value in options.items())]
+        began = time.monotonic()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as node:
+            assert node.stdout is not None
+            try:
+                for line in node.stdout:
+                    if READY_LINE.search(line):
+                        return time.monotonic() - began
+            finally:
+                node.terminate()
+                node.communicate(timeout=WAIT_SECONDS)
+        raise RuntimeError("the second node did not become ready")
+
+
+def _call(url: str, method: str) -> Any:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return json.load(answer)["result"]
+    except urllib.error.URLError as error:
+        raise OSError(str(error)) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
