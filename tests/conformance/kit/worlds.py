@@ -149,6 +149,7 @@ class World:
         self.blobs: dict[Hash, bytes | None] = {}
         self.withheld: set[int] = set()
         self.is_invalid: Callable[[PayloadAttributes], bool] = lambda attributes: False
+        self.is_refused: Callable[[PayloadAttributes], bool] = lambda attributes: False
         self.dropped: list[Dropped] = []
         self.last: Output | None = None
         self._begin(FIRST_L1, SYSTEM_CONFIG)
@@ -257,6 +258,9 @@ class World:
     def _take(self, output: Attributes) -> None:
         """What an engine would build of the attributes."""
         attributes = output.attributes
+        if self.is_refused(attributes):
+            self.deriver.refused()
+            return
         if self.is_invalid(attributes):
             attributes = deposits_only(attributes)
             self.deriver.flush_for_deposits_only()
