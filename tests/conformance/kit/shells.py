@@ -1,0 +1,150 @@
+"""The processes l1 and blobs, driven over real messages against endpoints on loopback that misbehave as told."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import ckzg
+from aiohttp import web
+
+from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.testing import pumping
+from rollup_node.node.activities import Driver, Problems
+from rollup_node.stages.blobs import process as blobs_process
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
+from rollup_node.stages.compute import process as compute
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.l1 import process as l1_process
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.protocol.types import BlobRef, Hash
+from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1.sidecars import Blob
+
+ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
+ROLLUP = rollup(forks_until("ecotone"))
+TIMEOUT = 0.3
+
+
+class Asking:
+    """Derivation's end of a channel: what came, and asking again until it has."""
+
+    def __init__(self, bus: Bus, channel: str) -> None:
+        self.answers: list[Any] = []
+        self._client = bus.connect(channel, self.answers.append)
+
+    async def until(self, ask: Any, condition: Callable[[Any], bool]) -> Any:
+        """The first answer for which the condition holds."""
+        for attempt in range(1000):
+            if attempt % 20 == 0:
+                self._client.send(ask)
+            await asyncio.sleep(0.01)
+            for answer in self.answers:
+                if condition(answer):
+                    return answer
+        raise AssertionError(f"no such answer: {self.answers[-3:]}")
+
+
+@asynccontextmanager
+async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Asking]:
+    """The l1 process with this endpoint."""
+    async with _running(application(JsonRpc(methods)), "l1", "l1.blocks") as asking:
+        yield asking
+
+
+@asynccontextmanager
+async def blobs_running(app: web.Application) -> AsyncIterator[Asking]:
+    """The blobs process with this Beacon API, which must answer within 0.3 s."""
+    async with _running(app, "blobs", "blobs.contents") as asking:
+        yield asking
+
+
+def bounded(use: Callable[[], Awaitable[None]]) -> None:
+    """Runs it for at most 20 seconds."""
+
+    async def run() -> None:
+        async with asyncio.timeout(20):
+            await use()
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def _running(app: web.Application, role: str, channel: str) -> AsyncIterator[Asking]:
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rn-")))
+        listener = Listener(app, 0)
+        await listener.start()
+        stack.push_async_callback(listener.stop)
+        buses = Bus.for_test(CHANNELS, folder, ROLES)
+        meter = Meter(role)
+        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
+        stage: Any
+        if role == "l1":
+            config = L1Config((listener.url,), ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
+            stage = l1_process.build(config, buses[role], meter)
+        else:
+            stage = blobs_process.build(BlobsConfig(listener.url, ROLLUP, timeout=TIMEOUT), buses[role], meter)
+        asking = Asking(buses["derivation"], channel)
+        await stack.enter_async_context(pumping(buses))
+        await stage.start()
+        driver = Driver(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        try:
+            yield asking
+        finally:
+            driver.stop()
+            await asyncio.wait(running, timeout=1.0)
+            for task in running:
+                task.cancel()
+            results = await asyncio.gather(*running, return_exceptions=True)
+            await stage.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+
+class Beacon:
+    """A Beacon API with some blobs in slot 1. `delays` are seconds by which the next answers about blobs are late,
+    and without `has_blobs` it has none."""
+
+    def __init__(self, contents: Sequence[bytes]) -> None:
+        self.genesis_time, self.slot_seconds = GENESIS_TIME, L1_BLOCK_TIME
+        self.has_blobs = True
+        self.delays: list[float] = []
+        self._blobs = [_sidecar(content) for content in contents]
+
+    @property
+    def refs(self) -> tuple[BlobRef, ...]:
+        return tuple(BlobRef(place, name) for place, (name, _) in enumerate(self._blobs))
+
+    def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
+        """As the embedded L1's Beacon API asks it."""
+        return self._blobs if slot == 1 and self.has_blobs else None
+
+    def app(self) -> web.Application:
+        """The API with its delays."""
+
+        @web.middleware
+        async def late(request: web.Request, handler: Any) -> Any:
+            if "/blob" in request.path and self.delays:
+                await asyncio.sleep(self.delays.pop(0))
+            return await handler(request)
+
+        app = beacon.application(self)
+        app.middlewares.append(late)
+        return app
+
+
+def _sidecar(content: bytes) -> tuple[Hash, Blob]:
+    setup = load_setup()
+    commitment = bytes(ckzg.blob_to_kzg_commitment(content, setup))
+    proof = bytes(ckzg.compute_blob_kzg_proof(content, commitment, setup))
+    return versioned_hash(commitment), Blob(content, commitment, proof)
