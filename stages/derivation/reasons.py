@@ -46,6 +46,14 @@ class Why(Enum):
     SENDER = Rule("F4", "transaction", "sender {sender} is not the batcher {batcher}")
     BLOB = Rule("O7", "blob", "blob {index} ({hash}) does not decode: {problem}")
 
+    ALT_DA_VOID = Rule("AD1", "pipeline", "the input of a commitment read before was never given")
+    ALT_DA_EMPTY = Rule("AD3", "commitment", "no bytes")
+    ALT_DA_COMMITMENT = Rule("AD5", "commitment", "malformed commitment: {problem}")
+    ALT_DA_KIND = Rule("AD6", "commitment", "of type {kind}, the chain has type {expected}")
+    ALT_DA_EXPIRED = Rule("AD6", "commitment", "the challenge of {commitment} expired")
+    ALT_DA_REORG = Rule("AD6", "pipeline", "commitment {commitment} was judged on another L1 chain")
+    ALT_DA_SIZE = Rule("AD7", "commitment", "input of {size} bytes, {limit} are allowed")
+
     FRAMES_EMPTY = Rule("P1", "frames", "no bytes")
     FRAMES_VERSION = Rule("P2", "frames", "unknown version {version}")
     FRAMES_NONE = Rule("P3", "frames", "no frame after the version byte")
