@@ -4,7 +4,7 @@ from collections import Counter
 
 from kit.cases import all_cases, ids_under_test
 
-STAGES_DONE = ("frame", "fq", "bank", "asm", "zip", "rlp")
+STAGES_DONE = ("l1", "tx", "src", "blob", "altda", "frame", "fq", "bank", "asm", "zip", "rlp")
 """Stages whose cases are all tested."""
 
 
