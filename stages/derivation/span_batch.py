@@ -1,11 +1,13 @@
 """Span batches as bytes: field by field, with all limits, before any transaction is put together again
 (derivation-rules 11)."""
 
+from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.derivation.batches import SpanBatch
+from rollup_node.stages.derivation.batches import SpanBatch, SpanCursor
 from rollup_node.stages.derivation.reasons import Reason, Why
 from rollup_node.stages.derivation.span_transactions import (
     POST_EXEC,
@@ -50,7 +52,12 @@ class RawSpan(NamedTuple):
 def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | Reason:
     """The batch at `at`; a Reason when its transactions cannot be restored, which loses this batch only.
     SpanBatchError when it is malformed; bytes after it do not matter."""
-    return convert(_Fields(data, at).read(), rules)
+    return convert(read_span(data, at), rules)
+
+
+def read_span(data: bytes, at: int) -> RawSpan:
+    """The fields of the batch at `at`, its transactions still in columns; SpanBatchError when it is malformed."""
+    return _Fields(data, at).read()
 
 
 def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
@@ -59,8 +66,16 @@ def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
         transactions = full_transactions(raw.transactions, rules.chain_id)
     except SpanTransactionError as error:
         return Why.SPAN_TRANSACTION(index=error.index, problem=str(error))
+    span = without_transactions(raw, rules)
+    return msgspec.structs.replace(
+        span, transactions=transactions, post_exec_time=post_exec_time(span, raw.transactions.kinds)
+    )
+
+
+def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
+    """The span batch with all but its transactions."""
     advances = int.from_bytes(raw.origin_bits, "big") >> 1
-    span = SpanBatch(
+    return SpanBatch(
         parent_check=raw.parent_check,
         origin_check=raw.origin_check,
         first_timestamp=(rules.genesis_time + raw.relative_time) & U64_MASK,
@@ -70,12 +85,21 @@ def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
         last_epoch=raw.last_epoch,
         origin_bits=raw.origin_bits,
         transaction_counts=raw.counts,
-        transactions=transactions,
+        transactions=(),
     )
-    if POST_EXEC not in raw.transactions.kinds:
-        return span
-    times = (block.timestamp for block in span.blocks() if any(raw[0] == POST_EXEC for raw in block.transactions))
-    return msgspec.structs.replace(span, post_exec_time=min(times))
+
+
+def post_exec_time(span: SpanBatch, kinds: bytes) -> int | None:
+    """The time of the earliest block with a post-exec transaction, by the types of all transactions."""
+    if POST_EXEC not in kinds:
+        return None
+    cursor, times = SpanCursor(span), []
+    while cursor.left:
+        first, time = cursor.taken, cursor.timestamp
+        cursor.pop()
+        if kinds.find(POST_EXEC, first, cursor.taken) >= 0:
+            times.append(time)
+    return min(times)
 
 
 class _Fields:
@@ -105,8 +129,8 @@ class _Fields:
     def _transactions(self, total: int) -> RawTransactions:
         creation_bits = int.from_bytes(self._bits(total, "contract creation bits"), "big")
         parity_bits = int.from_bytes(self._bits(total, "y parity bits"), "big")
-        signatures = self._bytes(64 * total, "signatures")
-        recipients = self._bytes(20 * (total - creation_bits.bit_count()), "recipients")
+        signatures = self._view(64 * total, "signatures")
+        recipients = self._view(20 * (total - creation_bits.bit_count()), "recipients")
         kinds, payloads = self._payloads(total)
         nonces = self._numbers(total, "nonces")
         gas_limits = self._numbers(total, "gas limits")
@@ -128,12 +152,20 @@ class _Fields:
         return SpanBatchError(self._at, problem)
 
     def _bytes(self, size: int, field: str) -> bytes:
+        start = self._at
+        return self._data[start : self._after(size, field)]
+
+    def _view(self, size: int, field: str) -> memoryview:
+        """Bytes of a column, not copied."""
+        start = self._at
+        return memoryview(self._data)[start : self._after(size, field)]
+
+    def _after(self, size: int, field: str) -> int:
         end = self._at + size
         if end > len(self._data):
             raise self._error(f"{field} cut off")
-        taken = self._data[self._at : end]
         self._at = end
-        return taken
+        return end
 
     def _bits(self, count: int, field: str) -> bytes:
         taken = self._bytes((count + 7) >> 3, field)
@@ -158,8 +190,8 @@ class _Fields:
             shift += 7
         raise self._error(f"{field} of more than 64 bits")
 
-    def _numbers(self, count: int, field: str) -> list[int]:
-        found: list[int] = []
+    def _numbers(self, count: int, field: str) -> Sequence[int]:
+        found = array("Q")
         data, at, last = self._data, self._at, len(self._data) - 3
         for _ in range(count):
             if at <= last:
@@ -184,27 +216,28 @@ class _Fields:
         return found
 
     def _sum_of_counts(self, blocks: int) -> int:
-        total = 0
-        data, end = self._data, len(self._data)
+        data, total = self._data, 0
+        short = data[self._at : self._at + blocks]
+        if len(short) == blocks and short.isascii():
+            self._at += blocks
+            return self._checked_total(sum(short))
         for _ in range(blocks):
-            at = self._at
-            if at < end and data[at] < 0x80:
-                total += data[at]
-                self._at = at + 1
-                continue
             count = self._number("transaction counts")
             if count > MAX_ELEMENTS:
                 raise self._error(f"{count} transactions in a block")
             total += count
+        return self._checked_total(total)
+
+    def _checked_total(self, total: int) -> int:
         if total > MAX_ELEMENTS:
             raise self._error(f"{total} transactions")
         return total
 
-    def _payloads(self, total: int) -> tuple[bytes, list[int]]:
+    def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
         """Types (0: legacy, or a type byte 0) and the offsets of payloads, the end of the last one included."""
         data, size = self._data, len(self._data)
         kinds = bytearray(total)
-        offsets: list[int] = []
+        offsets = array("Q")
         at = self._at
         for index in range(total):
             offsets.append(at)
