@@ -55,6 +55,10 @@ class ForkSchedule:
         """Rules by the L2 block's own time."""
         return self._l2.at(time)
 
+    def active(self, time: int) -> tuple[Fork, ...]:
+        """The forks that are active in an L2 block of this time, in table order."""
+        return tuple(fork for fork, start in self._set_forks if start <= time)
+
     def activating(self, time: int) -> tuple[Fork, ...]:
         """The forks whose activation block an L2 block of this time is, in table order (attributes-rules 0.1)."""
         before = time - self._block_time
