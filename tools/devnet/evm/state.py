@@ -1,5 +1,6 @@
 """Accounts and storage on top of tries, with a journal that undoes what a reverted call did."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -37,6 +38,15 @@ class Snapshot(NamedTuple):
     entries: int
     logs: int
     refund: int
+
+
+class Change(NamedTuple):
+    """An account that was written, as it is now (None: removed), with the slots of it that were written."""
+
+    address: Address
+    account: Account | None
+    code: bytes
+    slots: dict[int, int]
 
 
 class State:
@@ -262,6 +272,12 @@ class State:
         self._changed_accounts.clear()
         self._journal.clear()
         return self._trie.commit()
+
+    def changes(self) -> Iterator[Change]:
+        """What was written since the last `commit`."""
+        for address in sorted(self._changed_accounts | self._changed_slots.keys()):
+            slots = {slot: self._storage[address][slot] for slot in sorted(self._changed_slots.get(address, ()))}
+            yield Change(address, self.account(address), self.code(address), slots)
 
     def prove_account(self, address: Address) -> list[bytes]:
         """The account's proof under the committed root."""

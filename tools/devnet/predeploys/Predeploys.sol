@@ -90,6 +90,7 @@ contract L1Block {
 
 /// @notice Records withdrawals; its storage root is what output roots commit to.
 contract L2ToL1MessagePasser {
+    string public constant version = "1.0.0";
     uint256 internal constant MESSAGE_VERSION = 1 << 240;
     uint256 internal constant RECEIVE_GAS_LIMIT = 100_000;
 
@@ -208,9 +209,38 @@ contract Proxy {
     }
 }
 
-/// @notice Takes the fees that the engine credits to it.
+/// @notice Takes the fees that the engine credits to it. Upgrades ask it for what the vaults after it are to keep.
 contract FeeVault {
+    string public constant version = "1.0.0";
+    address public constant RECIPIENT = 0x6900000000000000000000000000000000000003;
+    uint256 public constant MIN_WITHDRAWAL_AMOUNT = 10 ether;
+    uint8 public constant WITHDRAWAL_NETWORK = 0;
+
     receive() external payable {}
+}
+
+/// @notice Stands where bridges, their token factories and attestations lie, which a development chain has no use for:
+/// it says what upgrades ask of them, until these bring the real ones.
+contract Placeholder {
+    string public constant version = "1.0.0";
+    address public constant OTHER_MESSENGER = 0x6900000000000000000000000000000000000004;
+    uint256 public constant REMOTE_CHAIN_ID = 900;
+
+    address internal constant TOKEN_BRIDGE = 0x4200000000000000000000000000000000000010;
+    address internal constant TOKEN_FACTORY = 0x4200000000000000000000000000000000000012;
+    address internal constant COLLECTIBLE_BRIDGE = 0x4200000000000000000000000000000000000014;
+    address internal constant L1_TOKEN_BRIDGE = 0x6900000000000000000000000000000000000005;
+    address internal constant L1_COLLECTIBLE_BRIDGE = 0x6900000000000000000000000000000000000006;
+
+    /// @notice A bridge's counterpart on L1.
+    function OTHER_BRIDGE() external view returns (address) {
+        return address(this) == TOKEN_BRIDGE ? L1_TOKEN_BRIDGE : L1_COLLECTIBLE_BRIDGE;
+    }
+
+    /// @notice The bridge of a token factory.
+    function BRIDGE() external view returns (address) {
+        return address(this) == TOKEN_FACTORY ? TOKEN_BRIDGE : COLLECTIBLE_BRIDGE;
+    }
 }
 
 /// @notice A token that anybody may mint, to make traffic with.

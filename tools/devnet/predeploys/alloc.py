@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, L2Chain
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code
-from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES
+from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
 
 TOKEN = predeploy(0xFF)
 """The development token; it stands for itself, without a proxy."""
@@ -31,14 +31,12 @@ _IMPLEMENTED: dict[Address, str] = {
     BASE_FEE_VAULT: "FeeVault",
     L1_FEE_VAULT: "FeeVault",
     OPERATOR_FEE_VAULT: "FeeVault",
+    **{predeploy(low): "Placeholder" for low in (0x07, 0x10, 0x12, 0x14, 0x17, 0x20, 0x21)},
 }
-_BEACON_ROOTS_CODE = bytes.fromhex(
-    "3373fffffffffffffffffffffffffffffffffffffffe14604d57602036146024575f5ffd5b5f35801560495762001fff8106908154"
-    "14603c575f5ffd5b62001fff01545f5260205ff35b5f5ffd5b62001fff42064281555f359062001fff015500"
-)
-_BLOCK_HASHES_CODE = bytes.fromhex(
-    "3373fffffffffffffffffffffffffffffffffffffffe14604657602036036042575f35600143038111604257611fff814303116042"
-    "57611fff9006545f5260205ff35b5f5ffd5b5f35611fff60014303065500"
+_DETERMINISTIC_DEPLOYER: Address = bytes.fromhex("4e59b44847b379578588920ca78fbf26c0b4956c")
+_DETERMINISTIC_DEPLOYER_CODE = bytes.fromhex(
+    "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f5801515603957"
+    "8182fd5b8082525050506014600cf3"
 )
 
 
@@ -52,21 +50,23 @@ def implementation_address(proxy: Address) -> Address:
     return _CODE_NAMESPACE + proxy[-2:]
 
 
-def predeploy_alloc(chain: L2Chain, time: int) -> dict[str, dict[str, Any]]:
-    """Proxies, the contracts behind them, the token, and the contracts of Ethereum's own that forks active at `time`
-    (seconds) need; those of later forks are deployed by their upgrade transactions."""
+def predeploy_alloc(chain: L2Chain, time: int) -> Alloc:
+    """Proxies, the contracts behind them, the token, and what the upgrades of all forks active at `time` (seconds)
+    would have left."""
     alloc = {to_hex(predeploy(low)): _proxy(predeploy(low)) for low in range(_PROXIES)}
     for proxy, name in _IMPLEMENTED.items():
         alloc[to_hex(implementation_address(proxy))] = _contract(bytecode(name))
     alloc[to_hex(TOKEN)] = _contract(bytecode("Token"))
-    headers, execution = chain.schedule.l2(time), chain.execution.at(time)
-    if execution.canyon_denominator:
-        alloc[to_hex(CREATE2_DEPLOYER)] = _contract(create2_deployer_code())
-    if headers.beacon_root:
-        alloc[to_hex(BEACON_ROOTS)] = _contract(_BEACON_ROOTS_CODE)
-    if execution.block_hash_history:
-        alloc[to_hex(BLOCK_HASHES)] = _contract(_BLOCK_HASHES_CODE)
-    return alloc
+    return upgraded(with_deployers(alloc, chain, time), chain, time)
+
+
+def with_deployers(alloc: Alloc, chain: L2Chain, time: int) -> Alloc:
+    """The accounts and the two contracts that deploy others: one that Karst's upgrade takes for granted, as on the
+    public chains, and the one that Canyon puts in place."""
+    placed = {to_hex(_DETERMINISTIC_DEPLOYER): _contract(_DETERMINISTIC_DEPLOYER_CODE)}
+    if chain.execution.at(time).canyon_denominator:
+        placed[to_hex(CREATE2_DEPLOYER)] = _contract(create2_deployer_code())
+    return placed | alloc
 
 
 def _proxy(address: Address) -> dict[str, Any]:

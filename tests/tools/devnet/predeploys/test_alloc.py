@@ -108,7 +108,7 @@ def test_withdrawals_are_recorded_and_logged(small_chain: Any) -> None:
 
 
 def test_the_protocol_may_upgrade_a_proxy_and_nobody_else(small_chain: Any) -> None:
-    small = small_chain()
+    small = small_chain("canyon")
     ledger = small.ledger()
     data = selector("upgradeTo(address)") + word(TOKEN)
     upgrade = DepositTransaction(b"\x01" * 32, bytes(20), predeploy(0x0F), 0, 0, 50_000, False, data)

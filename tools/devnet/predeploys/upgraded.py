@@ -1,0 +1,65 @@
+"""A genesis for a chain whose forks are active from the start: its accounts after the forks' upgrade transactions.
+
+Nobody sends upgrade transactions to a chain that begins with a fork, so its genesis must hold what they leave."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rollup_node.stages.protocol.deposits import decode_deposit
+from rollup_node.stages.protocol.forks.upgrades import load_bundle
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
+from rollup_node.tools.devnet.engine.execution import L2Chain
+from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, Change, State, Store
+from rollup_node.tools.devnet.evm.transition import intrinsic_gas, run_body
+
+Alloc = dict[str, dict[str, Any]]
+"""Accounts by address, as a genesis file holds them: addresses and slots in hex of full length."""
+
+
+def upgraded(alloc: Alloc, chain: L2Chain, time: int, had: Collection[str] = ()) -> Alloc:
+    """The accounts after the upgrade transactions of all forks active at `time` (seconds), but for forks in `had`; the
+    nonces of those transactions' senders are left as they were. GenesisError where one of them fails."""
+    store = Store()
+    state = State(store, load_alloc(store, alloc))
+    context = BlockContext(0, time, ZERO_ADDRESS, 0, 0, ZERO_HASH, chain.chain_id, lambda number: ZERO_HASH)
+    rules = chain.execution.at(time).evm
+    for fork in chain.schedule.active(time):
+        if fork.name in had or fork.activation is None or fork.activation.bundle is None:
+            continue
+        for index, raw in enumerate(load_bundle(fork.activation.bundle).transactions):
+            problem = _run(state, rules, context, raw)
+            if problem:
+                raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {problem}")
+    return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
+
+
+def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> str:
+    """Executes a deposit; why it failed, or nothing."""
+    deposit = decode_deposit(raw)
+    state.begin_transaction()
+    environment = Environment(state, rules, context, deposit.sender, 0)
+    intrinsic = intrinsic_gas(rules, deposit.to, deposit.data)
+    outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
+    state.end_transaction()
+    return "" if outcome.succeeded else outcome.problem
+
+
+def _entry(alloc: Mapping[str, dict[str, Any]], change: Change) -> dict[str, Any]:
+    before = alloc.get(to_hex(change.address), {})
+    account = change.account or NEW_ACCOUNT
+    slots = {_word(slot): _word(value) for slot, value in change.slots.items()}
+    storage = before.get("storage", {}) | slots
+    return {
+        "balance": hex(account.balance),
+        "nonce": hex(account.nonce),
+        "code": to_hex(change.code),
+        **({"storage": storage} if storage else {}),
+    }
+
+
+def _word(value: int) -> str:
+    return to_hex(value.to_bytes(32, "big"))
