@@ -1,0 +1,174 @@
+"""The handshake pattern XX of the Noise framework with 25519, ChaChaPoly and SHA256: three messages, after which both
+ends know each other's static key and share two ciphers. Sans-I/O; payloads are opaque."""
+
+import hashlib
+import hmac
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+LONGEST = 65535
+KEY_BYTES, TAG_BYTES = 32, 16
+_NAME = b"Noise_XX_25519_ChaChaPoly_SHA256"
+_LAST_NONCE = (1 << 64) - 2
+_MESSAGES = (("e",), ("e", "ee", "s", "es"), ("s", "se"))
+
+
+class NoiseError(ValueError):
+    """The handshake or a message is not authentic, or not noise at all."""
+
+
+class Cipher:
+    """One direction of an encrypted connection; messages must come in order."""
+
+    __slots__ = ("_cipher", "_nonce")
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = ChaCha20Poly1305(key)
+        self._nonce = 0
+
+    def seal(self, plain: bytes | memoryview, associated: bytes | None = None) -> bytes:
+        """Encrypts the next message."""
+        return self._cipher.encrypt(self._next(), plain, associated)
+
+    def open(self, sealed: bytes | memoryview, associated: bytes | None = None) -> bytes:
+        """Decrypts the next message; NoiseError if it is not authentic."""
+        if len(sealed) < TAG_BYTES:
+            raise NoiseError(f"noise message of {len(sealed)} bytes")
+        try:
+            return self._cipher.decrypt(self._next(), sealed, associated)
+        except InvalidTag:
+            raise NoiseError("noise message is not authentic") from None
+
+    def _next(self) -> bytes:
+        if self._nonce > _LAST_NONCE:
+            raise NoiseError("too many messages for one key")
+        nonce = b"\0\0\0\0" + self._nonce.to_bytes(8, "little")
+        self._nonce += 1
+        return nonce
+
+
+class NoiseKeys(NamedTuple):
+    """The secrets of one handshake, 32 random bytes each."""
+
+    static: bytes
+    ephemeral: bytes
+
+
+class HandshakeXX:
+    """One side of the pattern: the initiator writes the first and third message, the other the second."""
+
+    def __init__(self, keys: NoiseKeys, *, initiator: bool, prologue: bytes = b"") -> None:
+        self._initiator = initiator
+        self._own = {
+            "e": X25519PrivateKey.from_private_bytes(keys.ephemeral),
+            "s": X25519PrivateKey.from_private_bytes(keys.static),
+        }
+        self._remote: dict[str, bytes] = {}
+        self._chain = self._hash = _NAME
+        self._cipher: Cipher | None = None
+        self._step = 0
+        self._mix_hash(prologue)
+
+    @property
+    def static(self) -> bytes:
+        """Our public static key."""
+        return _public(self._own["s"])
+
+    @property
+    def remote_static(self) -> bytes:
+        """The other end's public static key; empty before it came."""
+        return self._remote.get("s", b"")
+
+    @property
+    def transcript(self) -> bytes:
+        """The hash of everything sent so far."""
+        return self._hash
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all three messages have passed."""
+        return self._step == len(_MESSAGES)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the next message is ours to write."""
+        return not self.is_over and (self._step % 2 == 0) == self._initiator
+
+    def write(self, payload: bytes) -> bytes:
+        """The next message; NoiseError if it is not our turn."""
+        if not self.is_ours:
+            raise NoiseError("not our turn in the handshake")
+        out = b""
+        for token in _MESSAGES[self._step]:
+            if token == "e":
+                raw = _public(self._own["e"])
+                self._mix_hash(raw)
+                out += raw
+            elif token == "s":
+                out += self._seal(self.static)
+            else:
+                self._mix_shared(token)
+        self._step += 1
+        return out + self._seal(payload)
+
+    def read(self, message: bytes) -> bytes:
+        """The payload of the other end's next message; NoiseError if it is not authentic or not its turn."""
+        if self.is_ours or self.is_over:
+            raise NoiseError("a handshake message out of turn")
+        rest = message
+        for token in _MESSAGES[self._step]:
+            if len(token) == 2:
+                self._mix_shared(token)
+                continue
+            size = KEY_BYTES + (TAG_BYTES if self._cipher else 0)
+            raw, rest = rest[:size], rest[size:]
+            if len(raw) < size:
+                raise NoiseError(f"handshake message of {len(message)} bytes")
+            self._remote[token] = self._open(raw)
+        self._step += 1
+        return self._open(rest)
+
+    def split(self) -> tuple[Cipher, Cipher]:
+        """Our sending and our receiving cipher, once all is over."""
+        first, second = _derive(self._chain, b"")
+        sending, receiving = (first, second) if self._initiator else (second, first)
+        return Cipher(sending), Cipher(receiving)
+
+    def _mix_shared(self, token: str) -> None:
+        """Mixes in a shared secret: the token names the initiator's key and then the other's."""
+        ours = 0 if self._initiator else 1
+        own, remote = token[ours], token[1 - ours]
+        try:
+            shared = self._own[own].exchange(X25519PublicKey.from_public_bytes(self._remote[remote]))
+        except ValueError:
+            raise NoiseError("the other end sent a key of no use") from None
+        self._chain, key = _derive(self._chain, shared)
+        self._cipher = Cipher(key)
+
+    def _mix_hash(self, data: bytes) -> None:
+        self._hash = hashlib.sha256(self._hash + data).digest()
+
+    def _seal(self, plain: bytes) -> bytes:
+        sealed = plain if self._cipher is None else self._cipher.seal(plain, self._hash)
+        self._mix_hash(sealed)
+        return sealed
+
+    def _open(self, sealed: bytes) -> bytes:
+        plain = sealed if self._cipher is None else self._cipher.open(sealed, self._hash)
+        self._mix_hash(sealed)
+        return plain
+
+
+def _public(key: X25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _derive(chain: bytes, material: bytes) -> tuple[bytes, bytes]:
+    """HKDF with two outputs."""
+    base = hmac.digest(chain, material, "sha256")
+    first = hmac.digest(base, b"\x01", "sha256")
+    return first, hmac.digest(base, first + b"\x02", "sha256")

@@ -1,0 +1,313 @@
+"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `Session` takes received bytes and
+gives events, takes orders and leaves bytes to send in `take`. It holds no stream's data: received data goes out as
+events at once, and `consumed` gives the window back. A violation raises YamuxError and ends the session.
+
+Windows are 256 KiB and never grow, so a peer can make us hold no more than that for a stream."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+PROTOCOL = "/yamux/1.0.0"
+WINDOW = 256 * 1024
+LONGEST_FRAME = 64 * 1024 - 64
+_HEADER = struct.Struct(">BBHII")
+_LARGEST_SEND_WINDOW = (1 << 32) - 1
+_LONGEST_STREAM_ID = (1 << 32) - 2
+
+
+class YamuxError(ValueError):
+    """The other end broke the rules of yamux."""
+
+
+class Kind(IntEnum):
+    """Frame types."""
+
+    DATA = 0
+    WINDOW_UPDATE = 1
+    PING = 2
+    GO_AWAY = 3
+
+
+class Flag(IntFlag):
+    """Frame flags."""
+
+    SYN = 1
+    ACK = 2
+    FIN = 4
+    RST = 8
+
+
+class GoAwayCode(IntEnum):
+    """Why a session ends."""
+
+    NORMAL = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+
+
+class Opened(NamedTuple):
+    """The other end opened a stream."""
+
+    stream: int
+
+
+class Received(NamedTuple):
+    """Bytes of a stream."""
+
+    stream: int
+    data: bytes
+
+
+class Ended(NamedTuple):
+    """The other end will send no more on this stream."""
+
+    stream: int
+
+
+class Reset(NamedTuple):
+    """The stream is gone."""
+
+    stream: int
+
+
+class WindowOpened(NamedTuple):
+    """More may be sent on a stream."""
+
+    stream: int
+
+
+class Ponged(NamedTuple):
+    """The answer to our ping."""
+
+    value: int
+
+
+class WentAway(NamedTuple):
+    """The other end will take no new streams; `code` is a GoAwayCode or another number."""
+
+    code: int
+
+
+Event = Opened | Received | Ended | Reset | WindowOpened | Ponged | WentAway
+
+
+@dataclass(slots=True)
+class _Stream:
+    send_window: int = WINDOW
+    receive_window: int = WINDOW
+    owed: int = 0
+    fin_sent: bool = False
+    fin_received: bool = False
+
+
+@dataclass(slots=True)
+class _Body:
+    """The data frame being received: what is missing of it, and whether its end is the stream's end."""
+
+    stream: int
+    missing: int
+    is_last: bool
+
+
+@dataclass
+class Session:
+    """One end of a yamux connection; the initiator's streams have odd ids. Of the other end's streams at most
+    `most_inbound` are open at once, others are reset."""
+
+    initiator: bool
+    most_inbound: int = 128
+    streams: dict[int, _Stream] = field(default_factory=dict)
+    remote_went_away: bool = False
+    _next: int = 0
+    _inbound: int = 0
+    _header: bytes = b""
+    _body: _Body | None = None
+    _out: list[bytes | memoryview] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next = 1 if self.initiator else 2
+
+    def take(self) -> list[bytes | memoryview]:
+        """Bytes to send, in order, once."""
+        out, self._out = self._out, []
+        return out
+
+    def open(self) -> int:
+        """Opens a stream and gives its id; YamuxError if the other end takes no more or ids are used up."""
+        if self.remote_went_away or self._next > _LONGEST_STREAM_ID:
+            raise YamuxError("the connection takes no new streams")
+        stream, self._next = self._next, self._next + 2
+        self.streams[stream] = _Stream()
+        self._send(Kind.WINDOW_UPDATE, Flag.SYN, stream, 0)
+        return stream
+
+    def sendable(self, stream: int) -> int:
+        """How many bytes the stream's window allows now."""
+        found = self.streams.get(stream)
+        return 0 if found is None or found.fin_sent else found.send_window
+
+    def send(self, stream: int, data: memoryview) -> int:
+        """Sends as much as the window and one frame take; gives the number of bytes taken."""
+        size = min(len(data), self.sendable(stream), LONGEST_FRAME)
+        if size:
+            self.streams[stream].send_window -= size
+            self._send(Kind.DATA, Flag(0), stream, size)
+            self._out.append(data[:size])
+        return size
+
+    def consumed(self, stream: int, size: int) -> None:
+        """Gives back window for bytes that were read; sent once half a window has come together."""
+        found = self.streams.get(stream)
+        if found is None or found.fin_received:
+            return
+        found.owed += size
+        if found.owed >= WINDOW // 2:
+            self._send(Kind.WINDOW_UPDATE, Flag(0), stream, found.owed)
+            found.receive_window += found.owed
+            found.owed = 0
+
+    def end(self, stream: int) -> None:
+        """Says that we will send no more on this stream."""
+        found = self.streams.get(stream)
+        if found is None or found.fin_sent:
+            return
+        found.fin_sent = True
+        self._send(Kind.WINDOW_UPDATE, Flag.FIN, stream, 0)
+        self._forget_if_over(stream, found)
+
+    def reset(self, stream: int) -> None:
+        """Ends the stream in both directions."""
+        if stream in self.streams:
+            self._forget(stream)
+            self._send(Kind.WINDOW_UPDATE, Flag.RST, stream, 0)
+
+    def ping(self, value: int) -> None:
+        """Asks the other end for a `Ponged` with this value (32 bits)."""
+        self._send(Kind.PING, Flag.SYN, 0, value)
+
+    def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
+        """Says that the session ends."""
+        self._send(Kind.GO_AWAY, Flag(0), 0, code)
+
+    def receive(self, data: bytes) -> list[Event]:
+        """Takes bytes from the other end; YamuxError for a violation."""
+        events: list[Event] = []
+        offset = 0
+        while offset < len(data):
+            if self._body is not None:
+                offset = self._receive_body(self._body, data, offset, events.append)
+                continue
+            part = data[offset : offset + _HEADER.size - len(self._header)]
+            offset += len(part)
+            self._header += part
+            if len(self._header) == _HEADER.size:
+                header, self._header = self._header, b""
+                self._receive_header(header, events.append)
+        return events
+
+    def _receive_body(self, body: _Body, data: bytes, offset: int, emit: Callable[[Event], None]) -> int:
+        end = min(len(data), offset + body.missing)
+        body.missing -= end - offset
+        if body.stream in self.streams:
+            emit(Received(body.stream, data[offset:end]))
+        if not body.missing:
+            self._body = None
+            if body.is_last:
+                self._end_received(body.stream, emit)
+        return end
+
+    def _receive_header(self, header: bytes, emit: Callable[[Event], None]) -> None:
+        version, kind, bits, stream, length = _HEADER.unpack(header)
+        if version != 0:
+            raise YamuxError(f"version {version}")
+        flags = Flag(bits & 0xF)
+        if kind in (Kind.DATA, Kind.WINDOW_UPDATE):
+            self._receive_stream_frame(kind, flags, stream, length, emit)
+        elif kind == Kind.PING:
+            self._receive_ping(flags, length, emit)
+        elif kind == Kind.GO_AWAY:
+            self.remote_went_away = True
+            emit(WentAway(length))
+        else:
+            raise YamuxError(f"frame of type {kind}")
+
+    def _receive_ping(self, flags: Flag, value: int, emit: Callable[[Event], None]) -> None:
+        if Flag.SYN in flags:
+            self._send(Kind.PING, Flag.ACK, 0, value)
+        else:
+            emit(Ponged(value))
+
+    def _receive_stream_frame(
+        self, kind: int, flags: Flag, stream: int, length: int, emit: Callable[[Event], None]
+    ) -> None:
+        if Flag.SYN in flags:
+            self._accept(stream, emit)
+        found = self.streams.get(stream)
+        if Flag.RST in flags:
+            if found is not None:
+                self._forget(stream)
+                emit(Reset(stream))
+            found = None
+        if kind == Kind.DATA:
+            self._start_body(stream, found, length, flags, emit)
+            return
+        if found is not None and length:
+            found.send_window += length
+            if found.send_window > _LARGEST_SEND_WINDOW:
+                raise YamuxError("window beyond 32 bits")
+            emit(WindowOpened(stream))
+        if Flag.FIN in flags:
+            self._end_received(stream, emit)
+
+    def _start_body(
+        self, stream: int, found: _Stream | None, length: int, flags: Flag, emit: Callable[[Event], None]
+    ) -> None:
+        if found is not None and length:
+            if found.fin_received:
+                raise YamuxError("data after the end of a stream")
+            if length > found.receive_window:
+                raise YamuxError(f"{length} bytes for a window of {found.receive_window}")
+            found.receive_window -= length
+        elif length > WINDOW:
+            raise YamuxError(f"{length} bytes for a stream that is gone")
+        is_last = Flag.FIN in flags
+        if length:
+            self._body = _Body(stream, length, is_last)
+        elif is_last:
+            self._end_received(stream, emit)
+
+    def _accept(self, stream: int, emit: Callable[[Event], None]) -> None:
+        if stream == 0 or stream % 2 == self._next % 2:
+            raise YamuxError(f"stream {stream} is not the other end's to open")
+        if stream in self.streams:
+            raise YamuxError(f"stream {stream} is open already")
+        if self._inbound >= self.most_inbound:
+            self._send(Kind.WINDOW_UPDATE, Flag.RST, stream, 0)
+            return
+        self._inbound += 1
+        self.streams[stream] = _Stream()
+        self._send(Kind.WINDOW_UPDATE, Flag.ACK, stream, 0)
+        emit(Opened(stream))
+
+    def _end_received(self, stream: int, emit: Callable[[Event], None]) -> None:
+        found = self.streams.get(stream)
+        if found is None or found.fin_received:
+            return
+        found.fin_received = True
+        emit(Ended(stream))
+        self._forget_if_over(stream, found)
+
+    def _forget_if_over(self, stream: int, found: _Stream) -> None:
+        if found.fin_sent and found.fin_received:
+            self._forget(stream)
+
+    def _forget(self, stream: int) -> None:
+        del self.streams[stream]
+        if stream % 2 != self._next % 2:
+            self._inbound -= 1
+
+    def _send(self, kind: Kind, flags: Flag, stream: int, length: int) -> None:
+        self._out.append(_HEADER.pack(0, kind, flags, stream, length))
