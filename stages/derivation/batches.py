@@ -57,7 +57,8 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class SpanCursor:
-    """Walks over the blocks of a span batch; `timestamp` and `next_epoch` are those of the next block."""
+    """Walks over the blocks of a span batch; `timestamp` and `next_epoch` are those of the next block, `taken` is the
+    number of transactions in the blocks before it."""
 
     def __init__(self, span: SpanBatch) -> None:
         self.span = span
@@ -65,7 +66,7 @@ class SpanCursor:
         self.timestamp = span.first_timestamp
         self.next_epoch = span.first_epoch
         self._count_offset = 0
-        self._taken = 0
+        self.taken = 0
 
     @property
     def left(self) -> int:
@@ -77,8 +78,8 @@ class SpanCursor:
         span = self.span
         if self.index == span.block_count:
             return None
-        first, self._taken = self._taken, self._taken + self._next_count()
-        block = SpanBlock(self.timestamp, self.next_epoch, span.transactions[first : self._taken])
+        first, self.taken = self.taken, self.taken + self._next_count()
+        block = SpanBlock(self.timestamp, self.next_epoch, span.transactions[first : self.taken])
         self.timestamp = (self.timestamp + span.block_time) & U64_MASK
         self.index = index = self.index + 1
         if index < span.block_count and span.origin_bits[-1 - (index >> 3)] >> (index & 7) & 1:

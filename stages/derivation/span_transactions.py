@@ -2,6 +2,7 @@
 
 Every number of a payload is checked to stand in its shortest form, so that its bytes can be taken over as they are."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.rlp import (
@@ -32,11 +33,11 @@ class RawTransactions(NamedTuple):
 
     data: bytes
     kinds: bytes
-    offsets: list[int]
-    signatures: bytes
-    recipients: bytes
-    nonces: list[int]
-    gas_limits: list[int]
+    offsets: Sequence[int]
+    signatures: bytes | memoryview
+    recipients: bytes | memoryview
+    nonces: Sequence[int]
+    gas_limits: Sequence[int]
     creation_bits: int
     parity_bits: int
     protected_bits: int
@@ -44,16 +45,23 @@ class RawTransactions(NamedTuple):
 
 def full_transactions(raw: RawTransactions, chain_id: int) -> tuple[bytes, ...]:
     """The canonical encodings; SpanTransactionError when one cannot be made."""
+    return tuple(restored(raw, chain_id))
+
+
+def restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
+    """The canonical encodings one by one; SpanTransactionError at the one that cannot be made, or at once for one of
+    unknown type."""
     unknown = set(raw.kinds) - KINDS
     if unknown:
         index = min(raw.kinds.index(kind) for kind in unknown)
         raise SpanTransactionError(index, f"unknown transaction type {raw.kinds[index]}")
-    found: list[bytes] = []
+    count = 0
     try:
-        _restore(raw, chain_id, found)
+        for transaction in _restored(raw, chain_id):
+            yield transaction
+            count += 1
     except RlpError as error:
-        raise SpanTransactionError(len(found), str(error)) from None
-    return tuple(found)
+        raise SpanTransactionError(count, str(error)) from None
 
 
 def _bit_text(bits: int, count: int) -> str:
@@ -61,7 +69,7 @@ def _bit_text(bits: int, count: int) -> str:
     return bin(bits)[:1:-1].ljust(count, "0")
 
 
-def _restore(raw: RawTransactions, chain_id: int, found: list[bytes]) -> None:
+def _restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
     data, offsets, recipients = raw.data, raw.offsets, raw.recipients
     creations, parities = _bit_text(raw.creation_bits, len(raw.kinds)), _bit_text(raw.parity_bits, len(raw.kinds))
     protected = iter(_bit_text(raw.protected_bits, len(raw.kinds)))
@@ -76,7 +84,7 @@ def _restore(raw: RawTransactions, chain_id: int, found: list[bytes]) -> None:
             recipient_at += 20
         at, end = offsets[index], offsets[index + 1]
         if kind == POST_EXEC:
-            found.append(data[at:end])
+            yield data[at:end]
             continue
         lead, head = parities[index], encode_int(raw.nonces[index])
         if kind:
@@ -86,17 +94,17 @@ def _restore(raw: RawTransactions, chain_id: int, found: list[bytes]) -> None:
             lead = next(protected) + lead
         middle = encode_int(raw.gas_limits[index]) + recipient
         body = _joined(kind, data, at, end, head, middle, leads[lead] + _signature(raw.signatures, 64 * index))
-        found.append(_TYPE_BYTES[kind] + wrap_list(body))
+        yield _TYPE_BYTES[kind] + wrap_list(body)
 
 
 _TYPE_BYTES = {LEGACY: b"", ACCESS_LIST: b"\x01", DYNAMIC_FEE: b"\x02", SET_CODE: b"\x04"}
 
 
-def _signature(signatures: bytes, at: int) -> bytes:
+def _signature(signatures: bytes | memoryview, at: int) -> bytes:
     """r and s as integers."""
     if signatures[at] and signatures[at + 32]:
         return b"\xa0" + signatures[at : at + 32] + b"\xa0" + signatures[at + 32 : at + 64]
-    r, s = signatures[at : at + 32], signatures[at + 32 : at + 64]
+    r, s = bytes(signatures[at : at + 32]), bytes(signatures[at + 32 : at + 64])
     return encode_bytes(r.lstrip(b"\0")) + encode_bytes(s.lstrip(b"\0"))
 
 
