@@ -206,10 +206,12 @@ class World:
 
     # --- derivation ------------------------------------------------------------------------------------------------
 
-    def run(self) -> list["Derived"]:
-        """Derives until nothing goes on; the new L2 blocks."""
+    def run(self, most: int | None = None) -> list["Derived"]:
+        """Derives until nothing goes on, or until there are `most` more L2 blocks; the new ones."""
         known = len(self.l2)
         for _ in range(200_000):
+            if most is not None and len(self.l2) == known + most:
+                return self.l2[known:]
             self.last = self.deriver.step(self.safe, self.l2[-1].config)
             if not self._meets(self.last):
                 return self.l2[known:]
