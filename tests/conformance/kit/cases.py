@@ -10,31 +10,14 @@ The conftest beside makes one test of each, whose pytest id is the case's. Fixtu
 functions with a table, whose parameters are the row's values."""
 
 import importlib.util
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., None])
 
 FOLDER = Path(__file__).parents[1]
-TABLE = FOLDER.parent / "vectors" / "conformance" / "cases.toml"
 _MARK = "_conformance_cases"
-
-
-class Case(NamedTuple):
-    """A row of the table; `rule` names sections and rules of derivation-rules, with (M) for a measured outcome."""
-
-    id: str
-    stage: str
-    rule: str
-    expectation: str
-
-
-def all_cases() -> dict[str, Case]:
-    """The whole table."""
-    stages = tomllib.loads(TABLE.read_text())
-    return {key: Case(key, stage, *row) for stage, rows in stages.items() for key, row in rows.items()}
 
 
 def case(id_: str) -> Callable[[Function], Function]:

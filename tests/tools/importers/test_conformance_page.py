@@ -1,0 +1,68 @@
+"""docs/conformance.md lists every case, and says of each what a run of its test said."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.importers.conformance_page import PAGE, load_cases, load_report, main, page
+
+CASES = load_cases()
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.conformance.test_frame" name="frame_one_ok" />
+<testcase classname="tests.conformance.test_frame" name="frame_zero_len"><failure message="no" /></testcase>
+<testcase classname="tests.conformance.test_fq" name="fq_gap"><skipped message="no" /></testcase>
+</testsuite></testsuites>"""
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    path = tmp_path / "report.xml"
+    path.write_text(REPORT)
+    return path
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The cells behind the id, by id."""
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    return {cells[0].strip("`"): cells[1:] for cells in found if cells[0].startswith("`") and len(cells) == 4}
+
+
+def test_the_page_lists_every_case_as_the_table_has_it() -> None:
+    listed = rows(PAGE.read_text())
+    assert {key: (cells[0], cells[1]) for key, cells in listed.items()} == {
+        key: (case.rule, case.expectation) for key, case in CASES.items()
+    }, "run pytest tests/conformance --junitxml=FILE, then tools/importers/conformance_page on FILE"
+
+
+def test_the_page_names_the_files_of_the_tests() -> None:
+    root = PAGE.parents[1]
+    named = re.findall(r"^`(tests/[^`]+)`", PAGE.read_text(), re.MULTILINE)
+    assert named and all((root / file).is_file() for file in named)
+
+
+def test_outcomes_are_those_of_the_run(report: Path) -> None:
+    text = page(CASES, load_report(report))
+    listed = rows(text)
+    assert [listed[key][2] for key in ("frame_one_ok", "frame_zero_len", "fq_gap", "fq_dup")] == [
+        "passed",
+        "failed",
+        "skipped",
+        "no test",
+    ]
+    assert "388 cases: 1 failed, 385 no test, 1 passed, 1 skipped." in text
+    assert "`tests/conformance/test_frame.py`" in text
+
+
+def test_the_command_writes_the_page_and_says_what_is_missing(report: Path, tmp_path: Path) -> None:
+    out = tmp_path / "docs" / "page.md"
+    assert main([str(report), "--out", str(out)]) == 1
+    assert out.read_text() == page(CASES, load_report(report))
+
+
+def test_what_is_no_report_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.xml"
+    path.write_text("<testsuites>")
+    assert main([str(path), "--out", str(tmp_path / "page.md")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert not (tmp_path / "page.md").exists()
