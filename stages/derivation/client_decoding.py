@@ -4,11 +4,13 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
+from rollup_node.ipc.log import get_logger
 from rollup_node.ipc.pool import Pool, TaskFailed
 from rollup_node.stages.derivation.needs import NeedDecoded
 from rollup_node.stages.derivation.results import ResultCache
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
-from rollup_node.stages.protocol.errors import TemporaryError
+
+log = get_logger("derivation")
 
 MAX_CACHED = 32 << 20
 MAX_AHEAD = 8
@@ -24,16 +26,12 @@ class Decoding:
         self._cache = ResultCache(MAX_CACHED)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
-        self._failed: dict[bytes, str] = {}
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
-        """The result if it is there; otherwise it is being worked on. TemporaryError if that failed, once."""
+        """The result if it is there; otherwise it is being worked on."""
         found = self._cache.get(need.key)
         if found is not None:
             return found
-        failure = self._failed.pop(need.key, None)
-        if failure is not None:
-            raise TemporaryError(f"a channel could not be decoded: {failure}")
         if self._pool is None:
             return run(need.task)
         self._queued.pop(need.key, None)
@@ -69,11 +67,18 @@ class Decoding:
 
     async def _run(self, pool: Pool, need: NeedDecoded) -> None:
         try:
-            result: DecodedChannel = await pool.run(need.task)
-            self._cache.put(need.key, result)
-        except TaskFailed as failure:
-            self._failed[need.key] = failure.reason
+            self._cache.put(need.key, await self._decoded(pool, need))
         finally:
             del self._running[need.key]
             self._begin_queued()
             self._wake()
+
+    async def _decoded(self, pool: Pool, need: NeedDecoded) -> DecodedChannel:
+        """By a worker; what workers fail at, as a channel that takes them too long, in a thread of this process, which
+        goes on beating beside it."""
+        try:
+            result: DecodedChannel = await pool.run(need.task)
+        except TaskFailed as failure:
+            log.warn("a channel is decoded here, for the workers failed", reason=failure.reason)
+            return await asyncio.to_thread(run, need.task)
+        return result
