@@ -165,7 +165,6 @@ class Why(Enum):
         "AQ3", "channel", "an invalid payload was replaced by its deposits: span and channels are flushed"
     )
     FORK_SWITCH = Rule("PS3", "pipeline", "{frames} frames, {channels} channels, {batches} batches at the fork")
-    DEPOSIT_LOG = Rule("1.3", "deposit", "log {log}: {problem}")
 
     def __call__(self, **values: Value) -> "Reason":
         return Reason(self.name, {key: _portable(value) for key, value in values.items()})
