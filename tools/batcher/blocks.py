@@ -15,10 +15,11 @@ DEPOSIT_DATA = 7
 
 @dataclass(frozen=True)
 class L2Block:
-    """A block with its hash and L1 origin; `batch` is what a batch says of it."""
+    """A block with its hash; `origin_time` is its L1 origin's in seconds, `batch` what a batch says of it."""
 
     number: int
     hash: Hash
+    origin_time: int
     batch: BatchBlock
 
 
@@ -30,20 +31,22 @@ def parse_block(number: int, raw: bytes) -> L2Block:
     parent, timestamp = header[PARENT], header[TIMESTAMP]
     assert isinstance(parent, bytes) and isinstance(timestamp, bytes)
     transactions = [item if isinstance(item, bytes) else rlp.encode(item) for item in block[1]]
+    origin, origin_time = _origin(transactions[0])
     return L2Block(
         number,
         keccak256(rlp.encode(header)),
+        origin_time,
         BatchBlock(
             parent,
             int.from_bytes(timestamp, "big"),
-            _origin(transactions[0]),
+            origin,
             tuple(raw for raw in transactions if raw[0] != DEPOSIT_TYPE),
         ),
     )
 
 
-def _origin(info: bytes) -> BlockId:
-    """The L1 origin in the call data of the L1 attributes deposit, in the Bedrock or one of the packed layouts."""
+def _origin(info: bytes) -> tuple[BlockId, int]:
+    """The L1 origin and its time in seconds, from the call data of the L1 attributes deposit in any layout."""
     if info[0] != DEPOSIT_TYPE:
         raise ValueError("the first transaction is not a deposit")
     fields = rlp.decode(info[1:])
@@ -51,5 +54,5 @@ def _origin(info: bytes) -> BlockId:
     data = fields[DEPOSIT_DATA]
     assert isinstance(data, bytes)
     if data[:4] == BEDROCK_SELECTOR:
-        return BlockId(int.from_bytes(data[4:36], "big"), data[100:132])
-    return BlockId(int.from_bytes(data[28:36], "big"), data[100:132])
+        return BlockId(int.from_bytes(data[4:36], "big"), data[100:132]), int.from_bytes(data[36:68], "big")
+    return BlockId(int.from_bytes(data[28:36], "big"), data[100:132]), int.from_bytes(data[20:28], "big")

@@ -12,9 +12,10 @@ from typing import Any
 
 from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.blobs.kzg import load_setup
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
 from rollup_node.tools.batcher.channels import (
@@ -26,6 +27,7 @@ from rollup_node.tools.batcher.channels import (
     encode_blob,
     frames,
 )
+from rollup_node.tools.batcher.forms import Form, form_in_force
 from rollup_node.tools.batcher.plan import Plan, Posted
 from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
 
@@ -44,12 +46,9 @@ class BatcherSettings:
     l1: str
     engine: str
     node: str
-    inbox: Address
-    genesis_time: int
+    rollup: RollupConfig
     key: Key
-    spans: bool
-    blobs: bool
-    compression: Compression
+    form: Form
     state_file: Path | None
 
 
@@ -81,7 +80,8 @@ class Batcher:
         if int(unsafe["hash"], 16) == 0:
             return
         self._plan.see_safe(safe["number"], bytes.fromhex(safe["hash"][2:]))
-        l1_head = int(await self._l1.call("eth_blockNumber"), 16)
+        head = await self._l1.call("eth_getBlockByNumber", "latest", False)
+        l1_head, l1_time = int(head["number"], 16), int(head["timestamp"], 16)
         if self._plan.overdue(l1_head) or await self._vanished():
             _say("a posted channel is gone or overdue: starting again from the safe head")
             self._plan.restart()
@@ -89,7 +89,7 @@ class Batcher:
         wanted = self._plan.wanted(unsafe["number"], l1_head)
         if wanted:
             blocks = [await self._block(number) for number in wanted]
-            await self._post(blocks, l1_head)
+            await self._post(blocks, l1_head, l1_time)
 
     async def _vanished(self) -> bool:
         """Whether L1 knows a posted transaction no more, neither included nor waiting."""
@@ -103,7 +103,7 @@ class Batcher:
         raw = await self._engine.call("debug_getRawBlock", hex(number))
         return parse_block(number, bytes.fromhex(raw[2:]))
 
-    async def _post(self, blocks: Sequence[L2Block], l1_head: int) -> None:
+    async def _post(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:
         parents = [None, *(block.hash for block in blocks)]
         linked = all(parent in (None, block.batch.parent_hash) for parent, block in zip(parents, blocks, strict=False))
         if not linked or not self._plan.fits(blocks[0].batch.parent_hash):
@@ -111,47 +111,50 @@ class Batcher:
             self._plan.restart()
             return
         parent_origin = (await self._block(blocks[0].number - 1)).batch.epoch.number if blocks[0].number > 1 else 0
-        items = self._data_items(self._encode(blocks, parent_origin))
-        hashes = await self._send(items)
+        schedule = self._settings.rollup.schedule()
+        form = form_in_force(self._settings.form, schedule, l1_time, blocks[0].origin_time)
+        items = _data_items(self._encode(blocks, parent_origin, form), form)
+        hashes = await (self._send_blobs(items) if form.blobs else self._send_calldata(items))
         last = blocks[-1]
         self._plan.sent(Posted(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
         self.channels += 1
         self._write_state()
-        _say(f"posted blocks {blocks[0].number} to {last.number} in {len(hashes)} transactions, {len(items)} items")
+        kind = (
+            f"{'span' if form.spans else 'singular'} {form.compression.value} {'blobs' if form.blobs else 'calldata'}"
+        )
+        _say(f"posted blocks {blocks[0].number} to {last.number} as {kind}: {len(hashes)} transactions")
 
-    def _encode(self, blocks: Sequence[L2Block], parent_origin: int) -> bytes:
+    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, form: Form) -> bytes:
         batches = [block.batch for block in blocks]
-        if self._settings.spans:
-            encoded = [span_batch(batches, self._settings.genesis_time, parent_origin)]
+        if form.spans:
+            encoded = [span_batch(batches, self._settings.rollup.genesis.l2_time, parent_origin)]
         else:
             encoded = [singular_batch(batch) for batch in batches]
-        return channel_body(encoded, self._settings.compression)
+        return channel_body(encoded, form.compression)
 
-    def _data_items(self, body: bytes) -> list[bytes]:
-        size = MAX_BLOB_DATA - 1 if self._settings.blobs else CALLDATA_FRAME_BYTES
-        return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
-
-    async def _send(self, items: Sequence[bytes]) -> list[bytes]:
+    async def _next_nonce(self) -> int:
         if not self._chain_id:
             self._chain_id = int(await self._l1.call("eth_chainId"), 16)
-        key = self._settings.key
-        nonce = int(await self._l1.call("eth_getTransactionCount", to_hex(key.address), "pending"), 16)
-        hashes: list[bytes] = []
-        if self._settings.blobs:
-            for at in range(0, len(items), BLOBS_PER_TRANSACTION):
-                blobs = [encode_blob(item) for item in items[at : at + BLOBS_PER_TRANSACTION]]
-                built = blob_transaction(
-                    key, self._chain_id, nonce + len(hashes), self._settings.inbox, blobs, BLOB_TX_GAS, FEES
-                )
-                await self._l1.call("eth_sendRawTransaction", to_hex(built.pooled))
-                hashes.append(built.hash)
-                self.blobs += len(blobs)
-            return hashes
+        address = to_hex(self._settings.key.address)
+        return int(await self._l1.call("eth_getTransactionCount", address, "pending"), 16)
+
+    async def _send_blobs(self, items: Sequence[bytes]) -> list[bytes]:
+        nonce, hashes = await self._next_nonce(), list[bytes]()
+        key, inbox = self._settings.key, self._settings.rollup.batch_inbox
+        for at in range(0, len(items), BLOBS_PER_TRANSACTION):
+            blobs = [encode_blob(item) for item in items[at : at + BLOBS_PER_TRANSACTION]]
+            built = blob_transaction(key, self._chain_id, nonce + len(hashes), inbox, blobs, BLOB_TX_GAS, FEES)
+            await self._l1.call("eth_sendRawTransaction", to_hex(built.pooled))
+            hashes.append(built.hash)
+            self.blobs += len(blobs)
+        return hashes
+
+    async def _send_calldata(self, items: Sequence[bytes]) -> list[bytes]:
+        nonce, hashes = await self._next_nonce(), list[bytes]()
+        key, inbox = self._settings.key, self._settings.rollup.batch_inbox
         for item in items:
             gas = BLOB_TX_GAS + 40 * len(item)
-            raw = dynamic_fee_transaction(
-                key, self._chain_id, nonce + len(hashes), self._settings.inbox, 0, item, gas, FEES
-            )
+            raw = dynamic_fee_transaction(key, self._chain_id, nonce + len(hashes), inbox, 0, item, gas, FEES)
             await self._l1.call("eth_sendRawTransaction", to_hex(raw))
             hashes.append(keccak256(raw))
         return hashes
@@ -171,6 +174,11 @@ class Batcher:
             await client.close()
 
 
+def _data_items(body: bytes, form: Form) -> list[bytes]:
+    size = MAX_BLOB_DATA - 1 if form.blobs else CALLDATA_FRAME_BYTES
+    return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
+
+
 def _say(text: str) -> None:
     print(f"batcher: {text}", flush=True)
 
@@ -182,24 +190,20 @@ def _settings(argv: Sequence[str]) -> BatcherSettings:
     parser.add_argument("--l1", required=True, help="L1 JSON-RPC")
     parser.add_argument("--engine", required=True, help="the sequencer's execution engine, JSON-RPC without JWT")
     parser.add_argument("--node", required=True, help="the sequencer's rollup node, JSON-RPC")
-    parser.add_argument("--inbox", required=True, help="batch inbox address")
-    parser.add_argument("--genesis-time", type=int, required=True, help="L2 genesis time in seconds")
+    parser.add_argument("--rollup", type=Path, required=True, help="the chain's rollup.json")
     parser.add_argument("--key-file", type=Path, required=True, help="file with the batcher's key in hex")
-    parser.add_argument("--batch", choices=("span", "singular"), default="span")
-    parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs")
-    parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli")
+    parser.add_argument("--batch", choices=("span", "singular"), default="span", help="span: once Delta is active")
+    parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs", help="blobs: once Ecotone is active")
+    parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli", help="brotli: once Fjord is")
     parser.add_argument("--state-file", type=Path, help="counts of what was posted, as JSON, kept current")
     given = parser.parse_args(argv)
     return BatcherSettings(
         l1=given.l1,
         engine=given.engine,
         node=given.node,
-        inbox=bytes.fromhex(given.inbox.removeprefix("0x")),
-        genesis_time=given.genesis_time,
+        rollup=parse_rollup_config(given.rollup.read_bytes()).config,
         key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
-        spans=given.batch == "span",
-        blobs=given.da == "blobs",
-        compression=Compression(given.compression),
+        form=Form(given.batch == "span", given.da == "blobs", Compression(given.compression)),
         state_file=given.state_file,
     )
 
@@ -207,7 +211,7 @@ def _settings(argv: Sequence[str]) -> BatcherSettings:
 async def _run(settings: BatcherSettings) -> None:
     batcher = Batcher(settings)
     try:
-        if settings.blobs:
+        if settings.form.blobs:
             await asyncio.to_thread(load_setup)
         await batcher.run()
     finally:

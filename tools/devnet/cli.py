@@ -63,6 +63,6 @@ def _prepare(settings: DevnetSettings) -> int:
     write_secrets(places)
     write_json(places.l1_genesis, l1_genesis(now))
     write_json(places.l1_chain, l1_chain_config())
-    write_json(places.l2_genesis, l2_genesis(settings.forks, now))
+    write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
     print(f"wrote {places.l1_genesis.name}, {places.l2_genesis.name} and {places.jwt.name} into {settings.data_dir}")
     return 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.devnet.settings import DevnetSettings
@@ -21,8 +22,10 @@ INBOX = bytes.fromhex("ff00000000000000000000000000000000000901")
 PORTAL_CODE = "608036038060805f376060356040356020355f35845fa400"
 SYSTEM_CONFIG_CODE = "606036038060605f376040356020355f35835fa300"
 BASE_FEE_SCALAR, BLOB_BASE_FEE_SCALAR = 1368, 810_949
-SCALAR = b"\x01" + bytes(23) + BLOB_BASE_FEE_SCALAR.to_bytes(4, "big") + BASE_FEE_SCALAR.to_bytes(4, "big")
+PACKED_SCALAR = b"\x01" + bytes(23) + BLOB_BASE_FEE_SCALAR.to_bytes(4, "big") + BASE_FEE_SCALAR.to_bytes(4, "big")
+FIRST_OVERHEAD, FIRST_SCALAR = (188).to_bytes(32, "big"), (684_000).to_bytes(32, "big")
 EIP1559 = {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250}
+MAX_SEQUENCER_DRIFT, CHANNEL_TIMEOUT = 600, 120
 PRAGUE_BLOBS = {"target": 6, "max": 9, "baseFeeUpdateFraction": 5_007_716}
 
 # The well-known keys of development chains: they hold play money only.
@@ -55,6 +58,10 @@ class Places:
     @property
     def rollup(self) -> Path:
         return self.root / "rollup.json"
+
+    @property
+    def dependency_set(self) -> Path:
+        return self.root / "dependency-set.json"
 
     @property
     def l1_chain(self) -> Path:
@@ -127,8 +134,15 @@ def l1_chain_config() -> dict[str, Any]:
     }
 
 
+def dependency_set() -> dict[str, Any]:
+    """The chains that messages may come from: this one alone."""
+    return {"dependencies": {str(L2_CHAIN_ID): {}}}
+
+
 def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:
-    """The rollup config on top of two genesis blocks."""
+    """The rollup config on top of two genesis blocks. The fee parameters are of the kind that its first fork reads."""
+    first = ForkSchedule(settings.forks, settings.l2_block_time, CHANNEL_TIMEOUT, MAX_SEQUENCER_DRIFT).l1(0)
+    overhead, scalar = (bytes(32), PACKED_SCALAR) if first.packed_fee_scalars else (FIRST_OVERHEAD, FIRST_SCALAR)
     return {
         "genesis": {
             "l1": {"hash": l1_hash, "number": 0},
@@ -136,8 +150,8 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
             "l2_time": l2_time,
             "system_config": {
                 "batcherAddr": to_hex(BATCHER_KEY.address),
-                "overhead": to_hex(bytes(32)),
-                "scalar": to_hex(SCALAR),
+                "overhead": to_hex(overhead),
+                "scalar": to_hex(scalar),
                 "gasLimit": GAS_LIMIT,
                 "eip1559Params": "0x0000000000000000",
                 "operatorFeeParams": to_hex(bytes(32)),
@@ -146,9 +160,9 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
             },
         },
         "block_time": settings.l2_block_time,
-        "max_sequencer_drift": 600,
+        "max_sequencer_drift": MAX_SEQUENCER_DRIFT,
         "seq_window_size": 200,
-        "channel_timeout": 120,
+        "channel_timeout": CHANNEL_TIMEOUT,
         "l1_chain_id": L1_CHAIN_ID,
         "l2_chain_id": L2_CHAIN_ID,
         **{f"{fork}_time": (l2_time + offset if offset else 0) for fork, offset in settings.forks.items()},

@@ -1,23 +1,29 @@
 """The genesis file of the local L2, as geth's kind of engines read it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.devnet.engine.execution import L2Chain
 from rollup_node.tools.devnet.engine.genesis import make_chain
+from rollup_node.tools.devnet.evm.genesis import GenesisError
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
-from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
+from rollup_node.tools.devnet.l2_alloc import read_alloc
+from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
+from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
+from rollup_node.tools.devnet.settings import SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
 _SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
 """Which of Ethereum's forks an engine wants to see activated with which of ours."""
 
 
-def l2_genesis(forks: Mapping[str, int], time: int) -> dict[str, Any]:
-    """A chain that starts at `time` in seconds, with our own predeploys and money for the dev keys. `forks` gives the
-    seconds after genesis at which each fork activates."""
+def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None) -> dict[str, Any]:
+    """A chain that starts at `time` in seconds, with our own predeploys, or the accounts of the file `l2_alloc`, and
+    money for the dev keys. `forks` gives the seconds after genesis at which each fork activates."""
     times = {name: time + offset if offset else 0 for name, offset in forks.items()}
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
@@ -46,8 +52,22 @@ def l2_genesis(forks: Mapping[str, int], time: int) -> dict[str, Any]:
         "mixHash": to_hex(bytes(32)),
         "coinbase": "0x4200000000000000000000000000000000000011",
         "baseFeePerGas": hex(10**9),
-        "alloc": {
-            **predeploy_alloc(chain, time),
-            **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
-        },
+        "alloc": _with_funds(predeploy_alloc(chain, time) if l2_alloc is None else _given(l2_alloc, chain, time)),
     }
+
+
+def _given(path: Path, chain: L2Chain, time: int) -> Alloc:
+    """The file's accounts, with what the upgrades of those forks leave that it does not know."""
+    alloc, had = read_alloc(path)
+    try:
+        return upgraded(with_deployers(alloc, chain, time), chain, time, had)
+    except GenesisError as error:
+        raise SettingsError(
+            f"--l2-alloc {path}: {error}; name the forks that its contracts know in its `config`, as in "
+            '{"ecotoneTime": 0}, or begin with an earlier fork by --fork'
+        ) from None
+
+
+def _with_funds(alloc: Alloc) -> Alloc:
+    rich = {"balance": hex(10_000 * ETHER)}
+    return alloc | {to_hex(key.address): alloc.get(to_hex(key.address), {}) | rich for key in DEV_KEYS}

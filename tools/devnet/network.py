@@ -13,9 +13,9 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.children import Children, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
-    INBOX,
     L1_CHAIN_ID,
     Places,
+    dependency_set,
     l1_chain_config,
     l1_genesis,
     rollup_json,
@@ -85,17 +85,21 @@ class Network:
         self._start_l1()
         l1_zero = await self._l1_zero()
         if not self._prepared():
-            write_json(self.places.l2_genesis, l2_genesis(self._settings.forks, l1_zero.time))
+            write_json(self.places.l2_genesis, self._l2_genesis(l1_zero.time))
         write_json(self.places.l1_chain, l1_chain_config())
+        write_json(self.places.dependency_set, dependency_set())
         self._start_engines()
         l2_zero = await self._l2_zero()
         write_json(self.places.rollup, rollup_json(self._settings, l1_zero.hash, l2_zero.hash, l2_zero.time))
         for name in NODES:
             self.children.start(f"{name} node", self._node_command(name), self.places.log(name))
-        self.children.start("batcher", self._batcher_command(l2_zero.time), self.places.log("batcher"))
+        self.children.start("batcher", self._batcher_command(), self.places.log("batcher"))
         self.describe()
         for name in NODES:
             await self._answers(f"{name} node", self.nodes[name], "optimism_version")
+
+    def _l2_genesis(self, time: int) -> dict[str, Any]:
+        return l2_genesis(self._settings.forks, time, self._settings.l2_alloc)
 
     async def _l1_zero(self) -> "BlockZero":
         if self._settings.foreign.l1 or self._settings.foreign.anvil:
@@ -191,6 +195,7 @@ class Network:
             "l2.jwt-secret": str(self.places.jwt),
             "rollup.config": str(self.places.rollup),
             "rollup.l1-chain-config": str(self.places.l1_chain),
+            "interop.dependency-set": str(self.places.dependency_set),
             "rpc.addr": LOOPBACK,
             "rpc.port": str(ports.rpc),
             "rpc.enable-admin": "true",
@@ -206,13 +211,12 @@ class Network:
             options |= {"sequencer.enabled": "true", "sequencer.l1-confs": "1"}
         return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
 
-    def _batcher_command(self, l2_time: int) -> list[str]:
+    def _batcher_command(self) -> list[str]:
         options = {
             "l1": self.l1,
             "engine": self.engines[SEQUENCER][0],
             "node": self.nodes[SEQUENCER],
-            "inbox": to_hex(INBOX),
-            "genesis-time": str(l2_time),
+            "rollup": str(self.places.rollup),
             "key-file": str(self.places.batcher_key),
             "batch": self._settings.batch,
             "da": self._settings.da,

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollup_node.stages.protocol.forks.order import fork_order_problem
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 DEFAULT_FORK = "jovian"
+FORKS = FORK_NAMES[1:]
+MAX_OFFSET_DIGITS = 9
 
 
 class SettingsError(ValueError):
@@ -34,6 +37,7 @@ class DevnetSettings:
     l1_block_time: int
     l2_block_time: int
     forks: dict[str, int]
+    l2_alloc: Path | None
     batch: str
     compression: str
     da: str
@@ -71,7 +75,8 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         duration=given.duration,
         l1_block_time=given.l1_block_time,
         l2_block_time=given.l2_block_time,
-        forks=_fork_offsets(given.fork),
+        forks=fork_offsets(given.fork),
+        l2_alloc=given.l2_alloc,
         batch=given.batch,
         compression=given.compression,
         da=given.da,
@@ -90,21 +95,32 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
     )
 
 
-def _fork_offsets(given: Sequence[str]) -> dict[str, int]:
-    """Fork to seconds after genesis: everything up to Jovian at genesis, unless a fork is given."""
-    offsets = {name: 0 for name in FORK_NAMES[: FORK_NAMES.index(DEFAULT_FORK) + 1] if name != FORK_NAMES[0]}
-    for entry in given:
-        name, separator, text = entry.partition("=")
-        if name not in FORK_NAMES[1:]:
-            raise SettingsError(f"--fork {entry}: no fork is called {name!r}; there are {', '.join(FORK_NAMES[1:])}")
-        if not separator or not text.isdigit():
-            raise SettingsError(f"--fork {entry}: give it as NAME=OFFSET, in seconds after genesis")
-        if int(text) > 0:
-            raise SettingsError(
-                f"--fork {entry}: not available yet: forks that activate after genesis (only offset 0 works today)"
-            )
-        offsets.update({earlier: 0 for earlier in FORK_NAMES[1 : FORK_NAMES.index(name) + 1]})
+def fork_offsets(given: Sequence[str]) -> dict[str, int]:
+    """Fork to seconds after genesis, from entries NAME=OFFSET. Forks before the first one given are active at genesis,
+    those between two given ones begin with the later one, those after the last one never."""
+    named = dict(map(_fork_offset, given)) if given else {DEFAULT_FORK: 0}
+    if len(named) < len(given):
+        raise SettingsError("--fork: a fork is given twice")
+    offsets: dict[str, int] = {}
+    unnamed: list[str] = []
+    for fork in FORKS:
+        unnamed.append(fork)
+        if fork in named:
+            offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
+            unnamed.clear()
+    problem = fork_order_problem(offsets, genesis_time=0)
+    if problem is not None:
+        raise SettingsError(f"--fork: {problem}; give offsets that do not fall, and from Jovian on one for each fork")
     return offsets
+
+
+def _fork_offset(entry: str) -> tuple[str, int]:
+    name, separator, text = entry.partition("=")
+    if name not in FORKS:
+        raise SettingsError(f"--fork {entry}: no fork is called {name!r}; there are {', '.join(FORKS)}")
+    if not separator or not (text.isascii() and text.isdigit()) or len(text) > MAX_OFFSET_DIGITS:
+        raise SettingsError(f"--fork {entry}: give it as NAME=OFFSET, in seconds after genesis")
+    return name, int(text)
 
 
 def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
@@ -121,6 +137,17 @@ class _Parser(argparse.ArgumentParser):
         raise SettingsError(message)
 
 
+_FORK_HELP = (
+    "activate a fork, OFFSET seconds after genesis; may be given for several. Forks before the first one given are "
+    "active at genesis, those between two given ones begin with the later one, those after the last one never; without "
+    "this option, all up to Jovian are active at genesis"
+)
+_ALLOC_HELP = (
+    "genesis file whose accounts (`alloc`) the L2 begins with, in place of our own contracts; forks at genesis that "
+    "its `config` does not have are made by their upgrade transactions"
+)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="rollup-node devnet",
@@ -133,10 +160,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--duration", type=float, metavar="SECONDS", help="stop after so long")
     add("--l1-block-time", type=int, default=2, metavar="SECONDS")
     add("--l2-block-time", type=int, default=1, metavar="SECONDS")
-    add("--fork", action="append", default=[], metavar="NAME=OFFSET", help="activate a fork, seconds after genesis")
-    add("--batch", choices=("span", "singular"), default="span", help="form of the batches")
-    add("--compression", choices=("brotli", "zlib"), default="brotli", help="of the channels")
-    add("--da", choices=("blobs", "calldata"), default="blobs", help="where batches are posted")
+    add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
+    add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
+    add("--batch", choices=("span", "singular"), default="span", help="form of the batches, once Delta is active")
+    add("--compression", choices=("brotli", "zlib"), default="brotli", help="of the channels, once Fjord is active")
+    add("--da", choices=("blobs", "calldata"), default="blobs", help="where batches go, once Ecotone is active")
     add("--base-port", type=int, default=0, metavar="PORT", help="first of the ports; 0: free ones")
     add("--data-dir", type=Path, metavar="DIR", help="keep genesis, keys, logs, network.json and processes.json here")
     add("--json", action="store_true", help="print only the result, as one line of JSON")

@@ -1,0 +1,74 @@
+"""The file of `--l2-alloc`: a genesis whose accounts the local L2 begins with."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.tools.devnet.evm.genesis import data, number
+from rollup_node.tools.devnet.predeploys.upgraded import Alloc
+from rollup_node.tools.devnet.settings import SettingsError
+
+ADDRESS_BYTES, WORD_BYTES = 20, 32
+
+
+class GivenAlloc(NamedTuple):
+    """Accounts, and the forks whose contracts are among them already."""
+
+    alloc: Alloc
+    forks: frozenset[str]
+
+
+def read_alloc(path: Path) -> GivenAlloc:
+    """Reads a genesis file, or a bare object of accounts; SettingsError for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(f"--l2-alloc {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"--l2-alloc {path}: not JSON: {error}") from None
+    accounts = found.get("alloc", found) if isinstance(found, dict) else None
+    if not isinstance(accounts, dict) or not accounts:
+        raise SettingsError(f"--l2-alloc {path}: expected a genesis file with accounts under `alloc`")
+    alloc: Alloc = {}
+    for text, entry in accounts.items():
+        try:
+            alloc[_hex(data(text), ADDRESS_BYTES)] = _account(entry)
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            raise SettingsError(f"--l2-alloc {path}: account {text[:60]}: {error}") from None
+    try:
+        return GivenAlloc(alloc, _forks(found))
+    except ValueError as error:
+        raise SettingsError(f"--l2-alloc {path}: timestamp: {error}") from None
+
+
+def _account(entry: Mapping[str, Any]) -> dict[str, Any]:
+    storage = {_word(slot): _word(value) for slot, value in (entry.get("storage") or {}).items()}
+    return {
+        "balance": hex(number(entry.get("balance"))),
+        "nonce": hex(number(entry.get("nonce"))),
+        **({"code": to_hex(code)} if (code := data(entry.get("code"))) else {}),
+        **({"storage": storage} if storage else {}),
+    }
+
+
+def _word(text: str) -> str:
+    return _hex(number(text if text.startswith("0x") else "0x" + text).to_bytes(WORD_BYTES, "big"), WORD_BYTES)
+
+
+def _hex(value: bytes, size: int) -> str:
+    if len(value) > size:
+        raise ValueError(f"expected at most {size} bytes")
+    return to_hex(value.rjust(size, b"\0"))
+
+
+def _forks(found: Mapping[str, Any]) -> frozenset[str]:
+    """The forks that are active at the file's own time."""
+    config = found.get("config")
+    if not isinstance(config, dict):
+        return frozenset()
+    start = number(found.get("timestamp"))
+    times = {name: config.get(f"{name}Time") for name in FORK_NAMES}
+    return frozenset(name for name, value in times.items() if type(value) is int and value <= start)
