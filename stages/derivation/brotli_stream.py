@@ -1,6 +1,8 @@
 """Brotli channels through the stream calls of Google's decoder, fed and pulled with the sizes op-node uses, so that the
 same output comes out before damage (derivation-rules 9.3 Z8)."""
 
+from typing import TypeAlias
+
 from brotlicffi._brotlicffi import ffi, lib
 
 from rollup_node.stages.derivation.inflate import CORRUPT, CUT_OFF, END
@@ -10,6 +12,7 @@ INPUT = 32768
 JUNK = "bytes after the end of the compressed stream"
 _CHUNK = 1 << 20
 
+Data: TypeAlias = "bytes | memoryview"
 
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
@@ -17,7 +20,7 @@ _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 class _Decoder:
     """One decoder and the input it was given."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Data) -> None:
         self.unread = len(data)
         self._decoder = ffi.gc(
             lib.BrotliDecoderCreateInstance(ffi.NULL, ffi.NULL, ffi.NULL), lib.BrotliDecoderDestroyInstance
@@ -53,7 +56,7 @@ class _Decoder:
         return result, bytes(ffi.buffer(self._room, size - self._left_out[0])), unread
 
 
-def whole_output(data: bytes, limit: int, slack: int) -> bytes | None:
+def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
     """The output of a complete stream without anything behind it, or the beginning of one longer than the limit; None
     when it must be read piece by piece. `data` is without the version byte."""
     decoder = _Decoder(data)
@@ -71,7 +74,7 @@ def whole_output(data: bytes, limit: int, slack: int) -> bytes | None:
 class BrotliSource:
     """The stream as op-node's reader hands it out. `data` is without the version byte."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Data) -> None:
         self._decoder = _Decoder(data)
         self._next_size = FIRST_INPUT
         self._available = 0
@@ -87,7 +90,7 @@ class BrotliSource:
         if not self._available and not self._decoder.has_output() and not self._feed():
             return b"", END if self._decoder.is_finished() else CUT_OFF
         while True:
-            result, output, self._available = self._decoder.step(self._available, size)
+            result, output, self._available = self._decoder.step(self._available, min(size, _CHUNK))
             if result == lib.BROTLI_DECODER_RESULT_SUCCESS:
                 return output, JUNK if self._available else None
             if result == lib.BROTLI_DECODER_RESULT_ERROR:

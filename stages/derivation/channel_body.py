@@ -12,6 +12,8 @@ from rollup_node.stages.derivation.span_batch import SpanBatchError, SpanRules, 
 
 SINGULAR, SPAN = 0, 1
 BROTLI_MARK = 1
+MAX_WHOLE = 16_000_000
+"""Longer outputs are not held at once but read piece by piece."""
 
 
 def open_body(body: bytes, max_bytes: int, brotli: bool) -> Reader | Reason:
@@ -22,20 +24,33 @@ def open_body(body: bytes, max_bytes: int, brotli: bool) -> Reader | Reason:
         return _open_zlib(body, max_bytes)
     if body[0] != BROTLI_MARK:
         return Why.CHANNEL_COMPRESSION(first=body[0])
-    return _open_brotli(body[1:], max_bytes) if brotli else Why.CHANNEL_BROTLI()
+    return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else Why.CHANNEL_BROTLI()
 
 
 def _open_zlib(body: bytes, max_bytes: int) -> Reader | Reason:
     start = zlib_stream.deflate_start(body)
     if start is None:
         return Why.CHANNEL_ZLIB_HEADER(header=body[:6])
-    output = zlib_stream.whole_output(body, start, max_bytes)
-    return BufferedReader(zlib_stream.ZlibSource(body, start)) if output is None else WholeReader(output)
+    output = zlib_stream.whole_output(body, start, min(max_bytes, MAX_WHOLE))
+    if output is None:
+        return BufferedReader(zlib_stream.ZlibSource(body, start))
+    if _is_held(output, max_bytes):
+        return WholeReader(output)
+    del output
+    long = zlib_stream.LongStream(body, start, max_bytes)
+    return BufferedReader(long if long.is_sound() else zlib_stream.ZlibSource(body, start))
 
 
-def _open_brotli(data: bytes, max_bytes: int) -> Reader:
-    output = brotli_stream.whole_output(data, max_bytes, zlib_stream.SLACK)
-    return BufferedReader(brotli_stream.BrotliSource(data)) if output is None else WholeReader(output)
+def _open_brotli(data: memoryview, max_bytes: int) -> Reader:
+    output = brotli_stream.whole_output(data, min(max_bytes, MAX_WHOLE), zlib_stream.SLACK)
+    if output is not None and _is_held(output, max_bytes):
+        return WholeReader(output)
+    return BufferedReader(brotli_stream.BrotliSource(data))
+
+
+def _is_held(output: bytes, max_bytes: int) -> bool:
+    """Whether the output is all that a reader with this limit can come to see."""
+    return max_bytes <= MAX_WHOLE or len(output) < MAX_WHOLE + zlib_stream.SLACK
 
 
 def read_batches(

@@ -4,6 +4,7 @@ A damaged stream is read through the same buffers as in op-node, because they de
 survive (9.3, Z1 and Z2)."""
 
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Protocol
 
 from rollup_node.stages.derivation.inflate import END
@@ -79,7 +80,7 @@ class BufferedReader:
 
     def exact(self, size: int) -> bytes | None:
         """The next `size` bytes."""
-        parts: list[bytes] = []
+        parts = BytesIO()
         missing = size
         while missing:
             if not self._buffer:
@@ -87,7 +88,7 @@ class BufferedReader:
                     return None
                 if missing >= BUFFER:
                     part, self.problem = self._source.read(missing)
-                    parts.append(part)
+                    parts.write(part)
                     missing -= len(part)
                     if self.problem is not None and (missing or self.problem != END):
                         return None
@@ -95,9 +96,9 @@ class BufferedReader:
                 if not self._fill():
                     return None
             part, self._buffer = self._buffer[:missing], self._buffer[missing:]
-            parts.append(part)
+            parts.write(part)
             missing -= len(part)
-        return b"".join(parts)
+        return parts.getvalue()
 
 
 def read_items(reader: Reader, limit: int) -> Iterator[bytes | Reason]:

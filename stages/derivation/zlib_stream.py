@@ -1,8 +1,9 @@
 """Zlib channels: whole ones by the library, damaged ones by our own inflate (derivation-rules 9.1 RD6, 9.3)."""
 
 import zlib
+from collections.abc import Iterator
 
-from rollup_node.stages.derivation.inflate import END, Inflater
+from rollup_node.stages.derivation.inflate import CUT_OFF, END, Inflater
 
 SLACK = 65536
 """Bytes decoded beyond the budget: damage further on than this cannot reach the items within it."""
@@ -11,6 +12,7 @@ _SYNC = b"\x00\x00\xff\xff"
 _FINAL_EMPTY_BLOCK = b"\x01\x00\x00\xff\xff"
 _EMPTY_DICTIONARY = b"\x00\x00\x00\x01"
 CHECKSUM = "checksum wrong or missing"
+_PIECE = 1 << 16
 
 
 def deflate_start(body: bytes) -> int | None:
@@ -49,6 +51,53 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
     except zlib.error:
         return None
     return output if not rest and decoder.eof and not decoder.unused_data else None
+
+
+class LongStream:
+    """A stream whose output is too long to be held at once, by the library. It can be read so if `is_sound`."""
+
+    def __init__(self, body: bytes, start: int, limit: int) -> None:
+        self._body = body
+        self._start = start
+        self._limit = limit + SLACK
+        self._pieces = self._decoded()
+        self._piece = b""
+
+    def is_sound(self) -> bool:
+        """Whether a reader with this limit can see no damage: the stream is complete, or longer."""
+        try:
+            for _ in self._decoded():
+                pass
+        except zlib.error:
+            return False
+        return True
+
+    def _decoded(self) -> Iterator[bytes]:
+        """The output in pieces, up to the limit; zlib.error for what is damaged or cut off before."""
+        decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
+        while left and not decoder.eof:
+            given = decoder.unconsumed_tail or self._body[at : at + _PIECE]
+            at += 0 if decoder.unconsumed_tail else len(given)
+            piece = decoder.decompress(given, min(left, _PIECE))
+            if not given and not piece:
+                raise zlib.error(CUT_OFF)
+            left -= len(piece)
+            checksum = zlib.adler32(piece, checksum)
+            yield piece
+        if left:
+            at -= len(decoder.unused_data)
+            if self._body[at : at + 4] != checksum.to_bytes(4, "big"):
+                raise zlib.error(CHECKSUM)
+
+    def read(self, size: int) -> tuple[bytes, str | None]:
+        """At most `size` bytes."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b"", END
+            self._piece = piece
+        part, self._piece = self._piece[:size], self._piece[size:]
+        return part, None
 
 
 class ZlibSource:
