@@ -15,15 +15,14 @@ from kit.chain import (
 from kit.intake import Front
 from kit.notation import item
 from kit.spans import Tx
+from kit.walks import OneToOne, early_forks
 from kit.worlds import GENESIS, Planned, World, channel, child, plan, refs, span
 
 from rollup_node.stages.derivation.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.needs import NeedL1Block
 from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.engine.base_search import Base, BaseSearch, NeedBlock
-from rollup_node.stages.engine.blocks import KnownBlock
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef
+from rollup_node.stages.engine.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.protocol.types import BlockId
 
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
 SWITCH = forks_until("granite", holocene=24)
@@ -137,36 +136,6 @@ def back_before_the_fork() -> None:
 # --- where reading begins again ------------------------------------------------------------------------------------
 
 
-class Epochs:
-    """An L2 chain with one block for each L1 block from genesis at L1 block 0; L1 block n comes at 12 n."""
-
-    def __init__(self, forks: dict[str, int], safe: int, first: int = 0) -> None:
-        genesis = Genesis(BlockId(first, l1_hash(first)), BlockId(0, l1_hash(0)), 1, SYSTEM_CONFIG)
-        self.config: RollupConfig = rollup(forks, genesis=genesis)
-        self._first = first
-        self.safe = self.known(safe - first)
-
-    def known(self, number: int) -> KnownBlock:
-        """The L2 block of a number."""
-        origin = self._first + number
-        reference = L2BlockRef(
-            l1_hash(number, "L2 "), number, l1_hash(number - 1, "L2 "), 12 * origin, BlockId(origin, l1_hash(origin)), 0
-        )
-        return KnownBlock(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
-
-    def base(self, search: BaseSearch | None = None) -> Base:
-        """Where reading begins."""
-        search = search or BaseSearch(self.config, self.safe)
-        while isinstance(need := search.next(), NeedBlock):
-            search.give(need.number, self.known(need.number))
-        return need
-
-
-def early_forks(**times: int) -> dict[str, int]:
-    """All forks to Fjord, and others at absolute times."""
-    return {**forks_until("fjord"), **times}
-
-
 @table(
     reset_depth_granite=(early_forks(granite=0), 0, 950),
     reset_depth_bedrock=(forks_until("bedrock"), 0, 700),
@@ -175,7 +144,7 @@ def early_forks(**times: int) -> dict[str, int]:
 )
 def depth_of_a_reset(forks: dict[str, int], first: int, expected: int) -> None:
     """The safe head has L1 block 1000 as origin; the config is that of the block where the walk ends."""
-    base = Epochs(forks, 1000, first).base()
+    base = OneToOne(forks, 1000, first).base()
     assert base.base == BlockId(expected, l1_hash(expected))
     assert base.config.gas_limit == expected
 
@@ -231,7 +200,7 @@ def nothing_survives() -> None:
 @case("reset_safe_changed")
 def another_safe_head_while_resetting() -> None:
     """The walk begins again from the new one, and the deriver takes nothing that the old start asked for."""
-    chain = Epochs(early_forks(granite=0), 1000)
+    chain = OneToOne(early_forks(granite=0), 1000)
     search = BaseSearch(chain.config, chain.safe)
     for _ in range(10):
         need = search.next()
