@@ -57,13 +57,14 @@ class EpochRules(msgspec.Struct, frozen=True):
 
 class L2Rules(msgspec.Struct, frozen=True):
     """Judged by the L2 block's own time. `activation_*` rules hold in the fork's first block only; the schedule
-    answers for them with the forks that activate in a block."""
+    answers for them with the forks that activate in a block. `da_footprint` says what blobGasUsed holds."""
 
     regolith_deposits: bool = False
     withdrawals: bool = False
     beacon_root: bool = False
     eip1559_params: bool = False
     min_base_fee: bool = False
+    da_footprint: bool = False
     operator_fee: bool = False
     withdrawals_root: bool = False
     set_code_transactions: bool = False

@@ -84,7 +84,7 @@ FORKS: tuple[Fork, ...] = (
     ),
     Fork(
         "jovian",
-        l2={"min_base_fee": True},
+        l2={"min_base_fee": True, "da_footprint": True},
         l1_info=L1InfoFormat.JOVIAN,
         activation=_activation("jovian", bundle="jovian", sequencer_leaves_empty=True, user_transactions_refused=True),
     ),
