@@ -58,6 +58,11 @@ def configure(process: str, level: Level, sink: Sink) -> None:
     _Settings.sink = staticmethod(sink)
 
 
+def configuration() -> tuple[str, Level, Sink]:
+    """What `configure` was told last, or the state at first."""
+    return _Settings.process, _Settings.level, _Settings.sink
+
+
 class Logger:
     """Writes lines of one part of a process; fields are given as keywords."""
 

@@ -12,13 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.ipc import log
+
 ROOT = Path(__file__).parent.parent
+LOG_AT_FIRST = log.configuration()
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
 def pytest_runtest_setup() -> None:
-    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack."""
+    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack. A test that
+    configures the log does so for the whole process as well."""
     sys.setrecursionlimit(RECURSION_LIMIT)
+    log.configure(*LOG_AT_FIRST)
 
 
 @pytest.fixture(scope="session")

@@ -217,7 +217,7 @@ def test_what_is_no_block(block: Any) -> None:
 def test_real_blocks_hash_as_payloads(shared_data: Path) -> None:
     for block in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
         header = decode_header(bytes.fromhex(block["header_rlp"]))
-        payload = block_refs._payload(
+        payload = block_refs.payload_of_header(
             header, bytes.fromhex(block["hash"][2:]), tuple(bytes.fromhex(each) for each in block["txs"])
         )
         assert payload_block_hash(payload) == payload.block_hash
