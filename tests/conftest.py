@@ -20,8 +20,8 @@ RECURSION_LIMIT = sys.getrecursionlimit()
 
 
 def pytest_runtest_setup() -> None:
-    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack. A test that
-    configures the log does so for the whole process as well."""
+    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack. A test
+    that configures the log does so for the whole process as well."""
     sys.setrecursionlimit(RECURSION_LIMIT)
     log.configure(*LOG_AT_FIRST)
 
