@@ -39,19 +39,25 @@ class L1Window:
             return False
         self.head = head
         if last is not None and head.parent_hash != last.hash:
-            self.blocks.clear()
+            self.forget()
         return True
 
     def note_block(self, block: L1Block) -> None:
-        """A canonical block came; blocks above it that do not follow are forgotten, and the lowest beyond KEPT."""
-        number = block.header.number
+        """A canonical block came; blocks that do not link to it are forgotten with all beyond them, for one of them is
+        of before a reorg, and so are the lowest beyond KEPT."""
+        number, header = block.header.number, block.header
+        below, above = self.blocks.get(number - 1), self.blocks.get(number + 1)
+        if below is not None and below.header.hash != header.parent_hash:
+            self.blocks = {known: kept for known, kept in self.blocks.items() if known >= number}
+        if above is not None and above.header.parent_hash != header.hash:
+            self.blocks = {known: kept for known, kept in self.blocks.items() if known <= number}
         self.blocks[number] = block
-        following = self.blocks.get(number + 1)
-        if following is not None and following.header.parent_hash != block.header.hash:
-            for above in [known for known in self.blocks if known > number]:
-                del self.blocks[above]
         while len(self.blocks) > KEPT:
             del self.blocks[min(self.blocks)]
+
+    def forget(self) -> None:
+        """The blocks count no more: L1 may have moved. The head stays."""
+        self.blocks.clear()
 
     def get(self, number: int) -> L1Block | None:
         return self.blocks.get(number)

@@ -108,6 +108,7 @@ class EngineStage:
         self.sequencer.on_reset()
         self.finality.reset()
         self.blocks.clear()
+        self.window.forget()
         self.unconfirmed = None
         self.status.set_trouble("start", f"looking for a start: {error}")
         self._publish()

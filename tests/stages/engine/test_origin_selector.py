@@ -112,6 +112,29 @@ def test_a_block_that_does_not_carry_the_next_ends_it(world: Any) -> None:
     assert l1.get(104) == world.l1(104) and l1.get(105) is None and l1.get(106) is None
 
 
+def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(world: Any) -> None:
+    """It was on its way when the head told of the reorg; nothing else would ever put it out again."""
+    stale = world.l1(105)
+    l1 = window(world, 106, 104)
+    world.reorg("b", 104)
+    l1.note_head(world.l1_ref(107))
+    l1.note_block(world.l1(104))
+    l1.note_block(stale)
+    head = L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, T, world.l1_ref(104).id, 3)
+    for _ in range(3):
+        first, count = selector(world).wanted(head, l1)
+        for number in range(first, first + count):
+            l1.note_block(world.l1(number))
+    assert selector(world).wanted(head, l1)[1] == 0
+    assert selector(world).select(head, l1) == Origin(world.l1(105))
+
+
+def test_the_window_forgets_its_blocks_but_not_the_head(world: Any) -> None:
+    l1 = window(world, 106, 104, 105)
+    l1.forget()
+    assert not l1.blocks and l1.head == world.l1_ref(106)
+
+
 def test_the_window_is_bounded(world: Any) -> None:
     l1 = window(world, 500, *range(100, 300))
     assert sorted(l1.blocks) == list(range(300 - KEPT, 300))
