@@ -2,6 +2,7 @@
 
 Each function follows the order of its section: the first test that does not pass decides."""
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -45,6 +46,25 @@ def _drop(reason: Reason) -> Verdict:
 
 def _undecided(reason: Reason) -> Verdict:
     return Verdict(Judgement.UNDECIDED, reason)
+
+
+def transaction_refusal(
+    schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int, post_exec: bool = True
+) -> Reason | None:
+    """Why a batch with these transactions for a block of that time is dropped (V14)."""
+    for index, transaction in enumerate(transactions):
+        if transaction and transaction[0] not in _JUDGED_TYPES:
+            continue
+        if not transaction:
+            return Why.TRANSACTION_EMPTY(index=index)
+        kind, rules = transaction[0], schedule.l2(timestamp)
+        if kind == DEPOSIT_TYPE:
+            return Why.TRANSACTION_DEPOSIT(index=index)
+        if kind == SET_CODE_TYPE and not rules.set_code_transactions:
+            return Why.TRANSACTION_SET_CODE(index=index)
+        if kind == POST_EXEC_TYPE and post_exec and not rules.post_exec_transactions:
+            return Why.TRANSACTION_POST_EXEC(index=index)
+    return None
 
 
 class BatchChecks:
@@ -127,19 +147,8 @@ class BatchChecks:
 
     def _transactions(self, transactions: tuple[bytes, ...], timestamp: int, post_exec: bool) -> Verdict | None:
         """V14 and FU6; the latter does not look for post-exec transactions."""
-        for index, transaction in enumerate(transactions):
-            if transaction and transaction[0] not in _JUDGED_TYPES:
-                continue
-            if not transaction:
-                return _drop(Why.TRANSACTION_EMPTY(index=index))
-            kind, rules = transaction[0], self._schedule.l2(timestamp)
-            if kind == DEPOSIT_TYPE:
-                return _drop(Why.TRANSACTION_DEPOSIT(index=index))
-            if kind == SET_CODE_TYPE and not rules.set_code_transactions:
-                return _drop(Why.TRANSACTION_SET_CODE(index=index))
-            if kind == POST_EXEC_TYPE and post_exec and not rules.post_exec_transactions:
-                return _drop(Why.TRANSACTION_POST_EXEC(index=index))
-        return None
+        reason = transaction_refusal(self._schedule, transactions, timestamp, post_exec)
+        return None if reason is None else _drop(reason)
 
     # --- span batches, first part (14) -----------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ class ReadyChannel(NamedTuple):
     body: bytes
 
 
-class _Channel:
+class ChannelFrames:
     """The frames of one channel. `size` is what counts towards the bank's limit: a closing frame that makes others
     superfluous takes away the size of all before it, those kept included (CB10)."""
 
@@ -58,8 +58,12 @@ class _Channel:
     def is_ready(self) -> bool:
         return self.end is not None and len(self._frames) == self.end + 1
 
-    def body(self) -> bytes:
-        return b"".join(self._frames[number] for number in range(len(self._frames)))
+    def beginning(self) -> tuple[int, bytes]:
+        """How many frames stand in a row from the first on, and their data."""
+        count = 0
+        while count in self._frames:
+            count += 1
+        return count, b"".join(self._frames[number] for number in range(count))
 
 
 class ChannelBank:
@@ -67,7 +71,7 @@ class ChannelBank:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._channels: OrderedDict[bytes, _Channel] = OrderedDict()
+        self._channels: OrderedDict[bytes, ChannelFrames] = OrderedDict()
         self._size = 0
 
     def __len__(self) -> int:
@@ -86,14 +90,14 @@ class ChannelBank:
         for key, channel in self._channels.items():
             if channel.is_ready() and not self._is_late(channel, origin, rules):
                 self._remove(key)
-                return ReadyChannel(key, channel.body())
+                return ReadyChannel(key, channel.beginning()[1])
             if not rules.read_any_ready_channel:
                 return None
         return None
 
     def take_in(self, frame: Frame, origin: L1BlockRef, rules: L1Rules) -> None:
         """Adds one frame, and drops the oldest channels while the bank is too large (7.2)."""
-        channel = self._channels.setdefault(frame.channel, _Channel(origin.number))
+        channel = self._channels.setdefault(frame.channel, ChannelFrames(origin.number))
         if self._is_late(channel, origin, rules):
             reason = Why.BANK_LATE(number=frame.number, channel=frame.channel, opened=channel.opened)
             self._trace.note(Effect.IGNORED, reason)
@@ -119,7 +123,7 @@ class ChannelBank:
     def _remove(self, key: bytes) -> None:
         self._size -= self._channels.pop(key).size
 
-    def _is_late(self, channel: _Channel, origin: L1BlockRef, rules: L1Rules) -> bool:
+    def _is_late(self, channel: ChannelFrames, origin: L1BlockRef, rules: L1Rules) -> bool:
         return channel.opened + rules.channel_timeout < origin.number
 
     def flush(self) -> None:

@@ -1,10 +1,11 @@
 """From the bytes of a complete channel to its batches: decompression, the stream of items, the batches in them
 (derivation-rules 9 to 12). A pure function of the bytes and of the rules of the L1 block at which it is read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from rollup_node.stages.derivation import brotli_stream, zlib_stream
-from rollup_node.stages.derivation.batches import DecodedBatch, RefusedBatch, SingularBatch
+from rollup_node.stages.derivation.batches import DecodedBatch, RefusedBatch
 from rollup_node.stages.derivation.reasons import Reason, Why
 from rollup_node.stages.derivation.rlp_stream import BufferedReader, Reader, WholeReader, read_items
 from rollup_node.stages.derivation.singular_batch import SingularBatchError, decode_singular
@@ -12,6 +13,8 @@ from rollup_node.stages.derivation.span_batch import SpanBatchError, SpanRules, 
 
 SINGULAR, SPAN = 0, 1
 BROTLI_MARK = 1
+S = TypeVar("S")
+P = TypeVar("P")
 MAX_WHOLE = 16_000_000
 """Longer outputs are not held at once but read piece by piece."""
 
@@ -72,25 +75,32 @@ def read_batches(
 
 def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | Reason:
     """One batch; a Reason when nothing behind it is read any more."""
+    return envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
+
+
+def envelope(item: bytes, singular: Callable[[], S], span: Callable[[], P | Reason]) -> S | P | RefusedBatch | Reason:
+    """What the decoder that the first byte asks for makes of a batch (9.4)."""
     if not item:
         return Why.BATCH_EMPTY()
     if item[0] == SINGULAR:
-        return _decode_singular(item)
+        return guarded_singular(singular)
     if item[0] == SPAN:
-        return _decode_span(item, rules)
+        return guarded_span(span)
     return Why.BATCH_TYPE(kind=item[0])
 
 
-def _decode_singular(item: bytes) -> SingularBatch | Reason:
+def guarded_singular(decode: Callable[[], S]) -> S | Reason:
+    """A singular batch, or what is wrong with its bytes."""
     try:
-        return decode_singular(item, 1)
+        return decode()
     except SingularBatchError as error:
         return Why.SINGULAR_MALFORMED(problem=str(error))
 
 
-def _decode_span(item: bytes, rules: SpanRules) -> DecodedBatch | Reason:
+def guarded_span(decode: Callable[[], P | Reason]) -> P | RefusedBatch | Reason:
+    """A span batch; refused alone if its transactions cannot be restored; or what is wrong with its bytes."""
     try:
-        span = decode_span(item, 1, rules)
+        span = decode()
     except SpanBatchError as error:
         return Why.SPAN_MALFORMED(offset=error.offset, problem=str(error))
     return RefusedBatch(span) if isinstance(span, Reason) else span

@@ -34,6 +34,20 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
     return NeedDecoded(key.digest(), task)
 
 
+def reading_refusal(batch: DecodedBatch, rules: L1Rules, schedule: ForkSchedule, time: int) -> Reason | None:
+    """Why this batch alone is dropped when it is read at an L1 block of that time (BE5, BE6, CV9)."""
+    if isinstance(batch, SingularBatch):
+        return None
+    if not rules.span_batches:
+        return Why.SPAN_EARLY(time=time)
+    if isinstance(batch, RefusedBatch):
+        return batch.reason
+    earliest = batch.post_exec_time
+    if earliest is None or schedule.l2(earliest).post_exec_transactions:
+        return None
+    return Why.SPAN_POST_EXEC(time=earliest)
+
+
 class ChannelReader:
     """At most one channel, opened at the present L1 block and read up within it."""
 
@@ -79,7 +93,7 @@ class ChannelReader:
             self._finish()
             return Flow.OUT_OF_DATA
         batch = self._batches.popleft()
-        refusal = self._refusal(batch, rules, time)
+        refusal = reading_refusal(batch, rules, self._schedule, time)
         if refusal is not None:
             self._trace.note(Effect.DROPPED, refusal)
             return Flow.MORE
@@ -90,16 +104,3 @@ class ChannelReader:
         if self._end is not None and self._end.why is not Why.STREAM_DONE:
             self._trace.note(Effect.ENDED, self._end)
         self.close()
-
-    def _refusal(self, batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-        """Why this batch alone is dropped (BE5, BE6)."""
-        if isinstance(batch, SingularBatch):
-            return None
-        if not rules.span_batches:
-            return Why.SPAN_EARLY(time=time)
-        if isinstance(batch, RefusedBatch):
-            return batch.reason
-        earliest = batch.post_exec_time
-        if earliest is None or self._schedule.l2(earliest).post_exec_transactions:
-            return None
-        return Why.SPAN_POST_EXEC(time=earliest)

@@ -1,4 +1,4 @@
-"""Outputs too long to be held at once: read piece by piece, they give what they give when held (derivation-rules 9.3)."""
+"""Outputs too long to be held at once: read piece by piece they give what they give when held (derivation-rules 9)."""
 
 import random
 import zlib
