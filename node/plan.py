@@ -18,7 +18,7 @@ from rollup_node.node.logs import LogSettings, formatter
 from rollup_node.node.options.rules import check_options, option_warnings
 from rollup_node.node.options.values import Values
 from rollup_node.node.processes import Row, node_rows
-from rollup_node.node.rundir import METRICS
+from rollup_node.node.rundir import METRICS, SEQUENCER_STATE
 from rollup_node.node.settings import NodeSettings
 from rollup_node.node.version import version
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -106,7 +106,7 @@ def stage_configs(values: Values, chain: ChosenChain, jwt: JwtSecret, directory:
             span_overlap_check=values["rollup.span-overlap-check"],
         ),
         "compute": ComputeConfig(),
-        "engine": _engine(values, chain, jwt),
+        "engine": _engine(values, chain, jwt, directory),
         "rpc": _rpc(values, chain, directory),
     }
 
@@ -140,7 +140,7 @@ def blobs_config(values: Values, chain: ChosenChain) -> BlobsConfig:
     )
 
 
-def _engine(values: Values, chain: ChosenChain, jwt: JwtSecret) -> EngineConfig:
+def _engine(values: Values, chain: ChosenChain, jwt: JwtSecret, directory: Path) -> EngineConfig:
     return EngineConfig(
         url=values["l2"],
         jwt_secret=jwt.secret,
@@ -158,6 +158,7 @@ def _engine(values: Values, chain: ChosenChain, jwt: JwtSecret) -> EngineConfig:
         finality_delay=values["finality.delay"] or None,
         withdrawal_root_from_state=values["fetch-withdrawal-root-from-state"],
         skip_sync_start_check=values["l2.skip-sync-start-check"],
+        sequencer_state_file=str(directory / SEQUENCER_STATE),
     )
 
 

@@ -27,6 +27,7 @@ LOCK = "lock"
 PROCESSES = "processes.json"
 SOCKETS = "ipc"
 METRICS = "metrics"
+SEQUENCER_STATE = "sequencer.state"
 
 SOCKET_PATH_LIMIT = 107
 """Bytes in the path of a Unix socket."""
@@ -182,7 +183,8 @@ def sweep(path: Path) -> None:
                 file.unlink()
         with contextlib.suppress(OSError):
             (path / folder).rmdir()
-    (path / PROCESSES).unlink(missing_ok=True)
+    for name in (PROCESSES, SEQUENCER_STATE):
+        (path / name).unlink(missing_ok=True)
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:

@@ -10,7 +10,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     """The execution engine's endpoint, the chain, and how to sequence.
 
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
-    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none."""
+    None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `sequencer_state_file` keeps what
+    the admin calls said for the life of the node."""
 
     url: str
     jwt_secret: bytes
@@ -28,3 +29,4 @@ class EngineConfig(msgspec.Struct, frozen=True):
     finality_delay: int | None = None
     withdrawal_root_from_state: bool = False
     skip_sync_start_check: bool = False
+    sequencer_state_file: str = ""

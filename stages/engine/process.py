@@ -30,6 +30,7 @@ from rollup_node.stages.engine.server_control import ControlServer
 from rollup_node.stages.engine.server_reads import Reader
 from rollup_node.stages.engine.server_status import StatusServer
 from rollup_node.stages.engine.start_search import NeedGenesis, NeedLabel, NeedOrigin, StartSearch
+from rollup_node.stages.engine.store_sequencer import SequencerMemory
 from rollup_node.stages.engine.template import sequencer_attributes
 from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, PipelineStart
 from rollup_node.stages.metrics import Meter
@@ -58,10 +59,11 @@ class EngineStage:
         self.window = L1Window()
         self.selector = OriginSelector(config.rollup, config.sequencer_l1_confs, config.sequencer_recover)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
+        self.memory = SequencerMemory(config.sequencer_state_file)
         self.sequencer = Sequencer(
             config.rollup,
             enabled=config.sequencer_enabled,
-            stopped=config.sequencer_stopped,
+            stopped=self.memory.stopped(otherwise=config.sequencer_stopped),
             sealing_duration=config.sealing_duration,
             max_safe_lag=config.sequencer_max_safe_lag,
         )
@@ -360,6 +362,7 @@ class EngineStage:
     def _start(self, head: Hash) -> str | None:
         error = self.sequencer.start(head, time.time())
         if error is None:
+            self.memory.note(active=True)
             log.info("sequencer started", head=self.driver.heads and self.driver.heads.unsafe)
             self._publish()
             self.sequence.wake.set()
@@ -368,7 +371,10 @@ class EngineStage:
     def _stop(self) -> str | None:
         if self.sequencer.stopping:
             return None
-        return self.sequencer.stop()
+        error = self.sequencer.stop()
+        if error is None:
+            self.memory.note(active=False)
+        return error
 
     def _finish_stops(self) -> None:
         heads = self.driver.heads
