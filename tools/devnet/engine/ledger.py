@@ -2,6 +2,7 @@
 
 import msgspec
 
+from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
@@ -103,30 +104,8 @@ class L2Ledger:
 
 
 def payload_of(block: Block) -> ExecutionPayload:
-    """A block as a payload. The withdrawals root is in it only where it is the message passer's: in headers that
-    have a requests hash too."""
-    header = block.header
-    return ExecutionPayload(
-        parent_hash=header.parent_hash,
-        fee_recipient=header.miner,
-        state_root=header.state_root,
-        receipts_root=header.receipts_root,
-        logs_bloom=header.logs_bloom,
-        prev_randao=header.mix_hash,
-        block_number=header.number,
-        gas_limit=header.gas_limit,
-        gas_used=header.gas_used,
-        timestamp=header.timestamp,
-        extra_data=header.extra_data,
-        base_fee=header.base_fee or 0,
-        block_hash=block.hash,
-        transactions=tuple(transaction.raw for transaction in block.transactions),
-        withdrawals=header.withdrawals_root is not None,
-        blob_gas_used=header.blob_gas_used,
-        excess_blob_gas=header.excess_blob_gas,
-        withdrawals_root=None if header.requests_hash is None else header.withdrawals_root,
-        parent_beacon_root=header.parent_beacon_root,
-    )
+    """A block as a payload."""
+    return payload_of_header(block.header, block.hash, tuple(each.raw for each in block.transactions))
 
 
 def _differences(block: Block, payload: ExecutionPayload) -> str:
