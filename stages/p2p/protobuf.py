@@ -37,6 +37,10 @@ class Fields:
     def __contains__(self, field: int) -> bool:
         return field in self._values
 
+    def __len__(self) -> int:
+        """How many values there are, over all fields."""
+        return sum(map(len, self._values.values()))
+
     def number(self, field: int) -> int | None:
         """A varint field."""
         value = self._last(field)
