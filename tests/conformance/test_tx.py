@@ -4,7 +4,7 @@ from kit.cases import case, table
 from kit.chain import INBOX, L1_CHAIN_ID, forks_until
 from kit.endpoint import Endpoint, Transaction, config_event
 from kit.intake import Front
-from kit.notation import item
+from kit.notation import channel_id, item
 from kit.signed import (
     ACCESS_LIST,
     DATA,
@@ -26,8 +26,14 @@ from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.batcher.channels import Frame, batcher_data
 
 ECOTONE = forks_until("ecotone")
+
+
+def naming(address: Address) -> bytes:
+    """A channel in whose frame an address stands, which does not make it one to that address."""
+    return batcher_data([Frame(channel_id("A"), 0, address, True)])
 
 
 def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dropped]]:
@@ -54,8 +60,8 @@ def used(transaction: bytes) -> None:
 @table(
     tx_setcode=signed(SET_CODE),
     tx_type5=signed(5),
-    tx_create=signed(DYNAMIC_FEE, to=None),
-    tx_other_inbox=signed(DYNAMIC_FEE, to=b"\xfe" * 20),
+    tx_create=signed(DYNAMIC_FEE, to=None, data=naming(INBOX)),
+    tx_other_inbox=signed(DYNAMIC_FEE, to=b"\xfe" * 20, data=naming(INBOX)),
     tx_wrong_chainid_155=signed(LEGACY, chain_id=L1_CHAIN_ID + 1),
     tx_wrong_chainid_typed=signed(DYNAMIC_FEE, chain_id=L1_CHAIN_ID + 1),
     tx_high_s=signed(DYNAMIC_FEE, change=high_s),
@@ -78,7 +84,8 @@ def from_a_stranger() -> None:
 @case("tx_author_is_inbox")
 def inbox_and_batcher_exchanged() -> None:
     """The inbox has a key here: it sends to the batcher."""
-    assert read(signed(DYNAMIC_FEE, to=SIGNER, secret=OTHER_SECRET), inbox=OTHER_SIGNER) == (["Z0"], [])
+    transaction = signed(DYNAMIC_FEE, to=SIGNER, data=naming(OTHER_SIGNER), secret=OTHER_SECRET)
+    assert read(transaction, inbox=OTHER_SIGNER) == (["Z0"], [])
 
 
 @case("tx_reverted_tx")

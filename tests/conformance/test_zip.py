@@ -114,6 +114,12 @@ def wrong_checksum(of_items: tuple[int, ...], left: list[int]) -> None:
     assert CHECKSUM in str(read(body, FJORD).reason)
 
 
+def test_where_the_buffer_ends() -> None:
+    """After the head and 4,093 bytes from the buffer, 4,095 more come through it and 4,096 past it (Z2)."""
+    assert survivors(wrong_sum(compressed(sizes(8188)))) == [1]
+    assert survivors(wrong_sum(compressed(sizes(8189)))) == []
+
+
 @case("zip_adler_missing")
 def checksum_missing() -> None:
     for of_items, left in (((100, 200), [1, 2]), ((9000,), []), ((100, 9000), [1]), ((32_765,), [1])):
