@@ -14,14 +14,17 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 _ROOT = Path(__file__).parents[2]
-TABLE = _ROOT / "tests" / "vectors" / "conformance" / "cases.toml"
+_TABLES = _ROOT / "tests" / "vectors" / "conformance"
+TABLE = _TABLES / "cases.toml"
+TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")
 PAGE = _ROOT / "docs" / "conformance.md"
 MISSING = "no test"
 
 _HEAD = """# Conformance
 
 What derivation must make of any L1 data, case by case. Rules are those of the derivation rule book; (M) marks outcomes
-that were measured on the readers that op-node uses. Generated from a test run by
+that were measured on the readers that op-node uses. Behind the stages stand the points where specs, op-node and kona
+differ, with the side taken, and the faults that users of other nodes have met. Generated from a test run by
 `python -m rollup_node.tools.importers.conformance_page`; do not edit. One case alone is run by
 `pytest tests/conformance -k CASE`.
 """
@@ -43,10 +46,10 @@ class Outcome(NamedTuple):
     result: str
 
 
-def load_cases(path: Path = TABLE) -> dict[str, Case]:
-    """The whole table by case id."""
-    stages = tomllib.loads(path.read_text())
-    return {key: Case(key, stage, *row) for stage, rows in stages.items() for key, row in rows.items()}
+def load_cases(*paths: Path) -> dict[str, Case]:
+    """All tables, or some, by case id."""
+    stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
+    return {key: Case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
 def load_report(path: Path) -> dict[str, Outcome]:

@@ -1,0 +1,290 @@
+"""Where the specs, op-node and kona differ from the batch to the block (attributes-rules 9), and the side taken."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from kit.cases import case
+from kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until, rollup
+from kit.sealing import driver_with, sealed
+from kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
+
+from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.engine.results import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.protocol.attributes import L1InfoRefusedError, prepare_attributes
+from rollup_node.stages.protocol.consolidation import Field, mismatch
+from rollup_node.stages.protocol.deposits import (
+    DEPOSIT_TOPIC,
+    DepositCheck,
+    DepositFailure,
+    DepositTransaction,
+    decode_deposit,
+    deposit_from_log,
+    upgrade_source_hash,
+)
+from rollup_node.stages.protocol.engine_json import encode_attributes
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.upgrades import load_bundle
+from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS
+from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_deposit, l1_info_of_block
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.rlp import decode_list
+from rollup_node.stages.protocol.system_config import MAX_U32, UpdateCheck, apply_updates, fee_scalars
+from rollup_node.stages.protocol.types import Log
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
+KARST_GAS, LAGOON_GAS = 55_370_657, 60_653_172
+PARAMS = bytes.fromhex("0000006400000002")
+
+
+def word(value: int) -> bytes:
+    """A number as one word."""
+    return value.to_bytes(32, "big")
+
+
+def update(kind: int, value: bytes, index: int = 0) -> Log:
+    """A config log with one word."""
+    return config_log(kind, word(32) + word(32) + value.rjust(32, b"\0"), index)
+
+
+def derived(world: World, count: int = 4) -> list[PayloadAttributes]:
+    """Attributes of the first blocks, which are empty."""
+    world.mine(*channel("A", span(plan(GENESIS, count, ()))))
+    found = [each.output for each in world.run()]
+    assert len(found) == count
+    return [each.attributes for each in found if each is not None]
+
+
+@case("differs_a01")
+def source_hashes_of_jovian() -> None:
+    """Op-node's and kona's; those of the specs begin with 98faf23b and so on."""
+    found = [decode_deposit(raw).source_hash.hex()[:8] for raw in load_bundle("jovian").transactions]
+    assert found == ["bb1a656f", "f3275f82", "239b7021", "a70c60aa", "e836db6a"]
+    spec = ("L1Block Deployment", "L1Block Proxy Update", "GasPriceOracle Deployment", "GasPriceOracle Proxy Update")
+    assert [upgrade_source_hash(f"Jovian: {each}").hex()[:8] for each in spec] == [
+        *("98faf23b", "08447273", "d939cca6", "46b597e2")
+    ]
+
+
+@case("differs_a02")
+def room_for_upgrade_transactions() -> None:
+    """As later op-nodes: only in the activation block, for Karst unless the chain keeps it; Lagoon's wrappers always
+    have room."""
+    base = SYSTEM_CONFIG.gas_limit
+    karst, lagoon = forks_until("jovian", karst=4), forks_until("karst", lagoon=4)
+    for forks, gas, changes, kept in (
+        (karst, KARST_GAS, {}, 0),
+        (karst, KARST_GAS, {"keep_karst_upgrade_gas": True}, KARST_GAS),
+        (lagoon, LAGOON_GAS, {"keep_karst_upgrade_gas": True}, 0),
+        (lagoon, LAGOON_GAS, {"dependency_set_size": 2}, 0),
+    ):
+        limits = [each.gas_limit for each in derived(World(forks, **changes))]
+        assert limits == [base, base + gas, base + kept, base + kept]
+
+
+@case("differs_a03")
+def parameters_in_the_activation_block_of_holocene() -> None:
+    """An event in the L1 origin of that very block counts, and stays in force."""
+    holocene = l1_time(FIRST_L1 + 1) - l1_time(FIRST_L1)
+    world = World(forks_until("granite", holocene=holocene))
+    world.mine(updates=[update(4, PARAMS)])
+    found = derived(world, 8)
+    assert [each.eip1559_params for each in found] == [None] * 5 + [PARAMS] * 3
+    world = World(forks_until("granite", holocene=holocene + 2))
+    world.mine(updates=[update(4, PARAMS)])
+    assert [each.eip1559_params for each in derived(world, 8)][6:] == [bytes(8), bytes.fromhex("000000fa00000006")]
+
+
+@case("differs_a04")
+def malformed_config_updates() -> None:
+    """Each is skipped alone, in derivation and in attributes."""
+    world = World(forks_until("granite"))
+    world.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
+    assert [each.gas_limit for each in derived(world, 6)] == [30_000_000] * 5 + [40_000_000]
+    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+
+
+@case("differs_a05")
+def checks_of_eip1559_updates() -> None:
+    """Denominator and elasticity are both zero or both not; nothing is asked of the bytes above them, nor of what an
+    update of the unsafe block signer says; topics are three whole words."""
+    for value, skipped in (
+        (PARAMS, None),
+        (bytes(8), None),
+        (b"\xff" * 24 + PARAMS, None),
+        (bytes.fromhex("0000006400000000"), UpdateCheck.EIP1559),
+        (bytes.fromhex("0000000000000002"), UpdateCheck.EIP1559),
+    ):
+        found, problems = apply_updates(SYSTEM_CONFIG, [update(4, value)], L1Rules())
+        assert [each.check for each in problems] == ([skipped] if skipped else [])
+        assert found.eip1559_params == (bytes(8) if skipped else value[-8:])
+    assert apply_updates(SYSTEM_CONFIG, [config_log(3, b"anything")], L1Rules()) == (SYSTEM_CONFIG, ())
+    log = update(4, PARAMS)
+    for topics, check in (
+        ((*log.topics, bytes(32)), UpdateCheck.TOPICS),
+        ((*log.topics[:2], b"\1" + log.topics[2][1:]), UpdateCheck.TYPE),
+    ):
+        _, (skip,) = apply_updates(SYSTEM_CONFIG, [msgspec.structs.replace(log, topics=topics)], L1Rules())
+        assert skip.check is check
+
+
+@case("differs_a06")
+def scalars_with_bad_padding_or_version() -> None:
+    """In force, a padded version 0 means the highest scalar and anything else stops; as an update from Ecotone on, both
+    change nothing."""
+    padded = b"\0\1" + bytes(26) + b"\0\0\0\7"
+    assert fee_scalars(padded) == (MAX_U32, 0)
+    rules = rollup(forks_until("ecotone")).schedule().l1(l1_time(FIRST_L1))
+    for scalar in (padded, b"\2" + bytes(31), b"\1\1" + bytes(30)):
+        log = config_log(1, word(32) + word(64) + word(5) + scalar)
+        assert apply_updates(SYSTEM_CONFIG, [log], rules) == (SYSTEM_CONFIG, ())
+        before, _ = apply_updates(SYSTEM_CONFIG, [log], L1Rules())
+        assert before.scalar == scalar
+    bad = msgspec.structs.replace(SYSTEM_CONFIG, scalar=b"\2" + bytes(31))
+    config = rollup(forks_until("ecotone"), **DEFAULTS)
+    header = World(forks_until("ecotone")).l1[FIRST_L1].header
+    with pytest.raises(L1InfoRefusedError, match="unknown version 2"):
+        prepare_attributes(config, L1_CHAIN, GENESIS, bad, header, (), ())
+
+
+@case("differs_a07")
+def strictness_of_deposit_logs() -> None:
+    """Upper bytes of addresses and padding do not matter, spare words do; a mint may have 256 bits."""
+    opaque = word(1 << 200) + word(5) + (100_000).to_bytes(8, "big") + b"\0" + b"\xaa\xbb"
+    data = word(32) + word(len(opaque)) + opaque
+    padding = -len(data) % 32
+    topics = (DEPOSIT_TOPIC, b"\xff" * 12 + b"\x22" * 20, b"\xee" * 12 + b"\x33" * 20, bytes(32))
+
+    def read(tail: bytes) -> DepositTransaction | DepositFailure:
+        return deposit_from_log(Log(b"\xde" * 20, topics, data + tail, 3), bytes(32))
+
+    found = read(b"\x99" * padding)
+    assert isinstance(found, DepositTransaction)
+    assert (found.sender, found.to, found.mint, found.data) == (b"\x22" * 20, b"\x33" * 20, 1 << 200, b"\xaa\xbb")
+    spare = read(bytes(padding + 32))
+    assert isinstance(spare, DepositFailure) and spare.check is DepositCheck.LENGTH
+
+
+@case("differs_a08")
+def layout_of_l1_info_when_read() -> None:
+    """It follows from the block's time; what the data says of itself must agree."""
+    info = L1Info(7, 8, 9, bytes(32), 0, b"\xba" * 20)
+    packed = l1_info_deposit(info, L1InfoFormat.ECOTONE, True)
+    assert l1_info_of_block((packed,), L1InfoFormat.ECOTONE).number == 7
+    for layout in (L1InfoFormat.BEDROCK, L1InfoFormat.ISTHMUS, L1InfoFormat.JOVIAN):
+        with pytest.raises(L1InfoError):
+            l1_info_of_block((packed,), layout)
+
+
+def compared(fork: str, attributes: dict[str, object], block: dict[str, object]) -> Field | None:
+    """The first difference between a block and its attributes after changes to both."""
+    world = World(forks_until(fork))
+    world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
+    output = world.run()[0].output
+    assert output is not None
+    payload: ExecutionPayload = msgspec.structs.replace(sealed(world.config, GENESIS, output.attributes), **block)
+    changed = msgspec.structs.replace(output.attributes, **attributes)
+    found = mismatch(world.config, changed, GENESIS.hash, payload)
+    return None if found is None else found.field
+
+
+@case("differs_a09")
+def what_consolidation_compares() -> None:
+    assert compared("jovian", {}, {}) is None
+    assert compared("jovian", {"min_base_fee": 1}, {}) is Field.MIN_BASE_FEE
+    assert compared("jovian", {"eip1559_params": bytes.fromhex("0000000100000000")}, {}) is Field.EIP1559_PARAMS
+    assert compared("granite", {}, {"extra_data": b"\1"}) is Field.EXTRA_DATA
+    for root in (None, EMPTY_ROOT):
+        assert compared("canyon", {}, {"withdrawals_root": root}) is None
+    assert compared("canyon", {}, {"withdrawals_root": b"\1" * 32}) is Field.WITHDRAWALS_ROOT
+    world = World(forks_until("granite"))
+    world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
+    first, user = world.run()[0].transactions
+    assert user == USER
+    longer = b"\xf9" + (len(USER) - 2).to_bytes(2, "big") + USER[2:]
+    assert compared("granite", {}, {"transactions": (first, longer)}) is Field.TRANSACTION
+
+
+@case("differs_a10")
+def minimum_base_fee_as_json() -> None:
+    world = World(forks_until("jovian"))
+    world.mine(updates=[update(6, word(1_000_000_000))])
+    last = derived(world, 6)[-1]
+    assert json.loads(encode_attributes(last))["minBaseFee"] == 1_000_000_000
+
+
+@case("differs_a11")
+def upgrade_transactions_of_interop() -> None:
+    """Those of op-node's bundle under its old name, with wrappers where there are other chains; not the specs' list."""
+    for size, count in ((1, 28), (2, 30)):
+        found = derived(World(forks_until("karst", lagoon=2), dependency_set_size=size), 1)[0].transactions[1:]
+        hashes = [decode_deposit(raw).source_hash.hex()[:8] for raw in found]
+        assert len(hashes) == count
+        inner = hashes[1:-1] if size > 1 else hashes
+        assert (inner[0], inner[-1]) == ("d0c91a4c", "ffc24d06")
+        if size > 1:
+            assert (hashes[0], hashes[-1]) == ("22ad3660", "6643cb07")
+    assert upgrade_source_hash("Interop 0: Deploy StorageSetter Implementation").hex()[:8] == "d0c91a4c"
+
+
+@case("differs_a12")
+def forks_stand_alone_and_in_order() -> None:
+    """A later fork does not bring an earlier one with it; the order is checked to the last fork, as later op-nodes
+    do."""
+    schedule = ForkSchedule({"ecotone": 0}, 2, 300, 600)
+    assert schedule.l2(10).beacon_root and not schedule.l2(10).withdrawals
+    assert not schedule.l1(10).span_batches
+    times = {name: 5 for name in forks_until("isthmus") if name != "bedrock"}
+    assert fork_order_problem(times, 0) is None
+    assert fork_order_problem({**times, "karst": 9}, 0) is not None
+    assert fork_order_problem({**times, "jovian": 9, "karst": 8}, 0) is not None
+    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 0) is not None
+    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 9) is None
+
+
+@case("differs_a13")
+def pectra_correction_time_beside_later_blob_schedules() -> None:
+    """Until that time it is Cancun's, whatever else is scheduled before."""
+    sepolia = L1_CHAINS[11_155_111]
+    osaka, prague = sepolia.blob_fork("osaka"), sepolia.blob_fork("prague")
+    assert osaka is not None and prague is not None
+    late = osaka.time + 100
+    assert sepolia.update_fraction(osaka.time + 99, late) == 3_338_477
+    assert sepolia.update_fraction(late, late) == osaka.update_fraction
+    assert sepolia.update_fraction(prague.time, None) == prague.update_fraction != 3_338_477
+
+
+@case("differs_a14")
+def fields_of_the_first_amsterdam_header() -> None:
+    lines = map(json.loads, VECTORS.read_text().splitlines())
+    (vector,) = [each for each in lines if each.get("id") == "header-l1-amsterdam"]
+    header = header_from_json(vector["given"])
+    assert len(decode_list(encode_header(header))) == 23
+    assert "0x" + header_hash(header).hex() == vector["want"]
+    older = msgspec.structs.replace(header, block_access_list_hash=None, slot_number=None)
+    assert len(decode_list(encode_header(older))) == 21
+    assert header_hash(older).hex().startswith("3d3fa9c0")
+
+
+@case("differs_a15")
+def deposits_refused_by_new_payload() -> None:
+    """The specs' side: op-node would ask for the same block for ever."""
+    world = World(forks_until("holocene"))
+    world.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
+    output = world.run()[0].output
+    assert output is not None
+    driver = driver_with(world.config, output)
+    payload = sealed(world.config, GENESIS, output.attributes)
+    for answer in (ForkchoiceAnswer("VALID", b"payload1"), payload):
+        call = driver.next()
+        assert call is not None and driver.answer(call, answer) is None
+    call = driver.next()
+    assert call is not None
+    with pytest.raises(CriticalError, match="only deposit transactions"):
+        driver.answer(call, PayloadAnswer("INVALID"))

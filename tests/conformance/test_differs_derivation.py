@@ -1,0 +1,341 @@
+"""Where the specs, op-node and kona differ before attributes (derivation-rules 22): the side of op-node."""
+
+from kit.cases import case
+from kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS_TIME,
+    INBOX,
+    L1_CHAIN,
+    L1_CHAIN_ID,
+    STRANGER,
+    batcher_update,
+    blobs,
+    config_log,
+    forks_until,
+    l1_hash,
+    rollup,
+)
+from kit.intake import Front
+from kit.judging import ACCEPTED, Bench
+from kit.notation import frames as frames_of
+from kit.notation import names
+from kit.reading import read
+from kit.spans import SpanFields, Tx, span_fields
+from kit.walks import OneToOne, early_forks
+from kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
+
+from rollup_node.stages.derivation.batch_checks import Judgement
+from rollup_node.stages.derivation.batches import SpanBatch
+from rollup_node.stages.derivation.channel_bank import ChannelBank
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.deriver import Deriver
+from rollup_node.stages.derivation.frames import parse_frames, prune_frames
+from rollup_node.stages.derivation.needs import NeedBlobs
+from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.protocol.blob_codec import decode_blob
+from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
+from rollup_node.stages.protocol.forks.rules import L1Rules
+from rollup_node.stages.protocol.inbox import inbox_transaction
+from rollup_node.stages.protocol.types import InboxTransaction, L1BlockRef
+from rollup_node.tools.batcher.channels import Compression, channel_body, encode_blob
+
+FIRST = plan(GENESIS, 1)[0].singular
+"""A batch to stand before and behind others."""
+OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
+EMPTY_SPAN = span_fields([[]])
+
+
+def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, Why | None]:
+    """What is read of a channel, in letters (a: singular, b: span), and why something was not."""
+    found = read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.why
+
+
+# --- blobs, frames, channels ---------------------------------------------------------------------------------------
+
+
+@case("differs_d01")
+def top_bits_of_the_first_blob_element() -> None:
+    blob = bytearray(encode_blob(b"data"))
+    blob[0] |= 0x40
+    assert decode_blob(bytes(blob)) == b"data"
+
+
+@case("differs_d02")
+def end_mark_of_two() -> None:
+    encoded = b"\0" + b"A" * 16 + b"\0\0" + b"\0\0\0\1" + b"x" + b"\2"
+    assert parse_frames(encoded) == Why.FRAME_LAST(frame=0, offset=1, mark=2)
+
+
+@case("differs_d03")
+def restart_of_a_channel_in_one_item() -> None:
+    kept, _ = prune_frames(frames_of("A0 A1 A0' A1'!"))
+    assert names(kept) == "A0 A1"
+
+
+@case("differs_d04")
+def pruning_with_an_id_used_twice() -> None:
+    kept, _ = prune_frames(frames_of("A0! B0! A0' C0"))
+    assert names(kept) == "A0! B0! C0"
+
+
+@case("differs_d05")
+def frame_order_over_transactions() -> None:
+    front = Front(forks_until("holocene"))
+    assert front.read("A0", "A2!", "A1") == []
+    assert front.whys == [Why.STAGING_ORDER]
+    assert front.read("A2!") == ["A0 A1 A2"]
+
+
+@case("differs_d06")
+def size_of_a_channel_after_a_close_that_prunes() -> None:
+    """After A1 closes, 210 bytes count, though frame 0 and its 1200 stay; so that 2400 more do not overflow."""
+    rules = L1Rules(max_channel_bank_size=2610, read_any_ready_channel=True)
+    origin = L1BlockRef(l1_hash(FIRST_L1), FIRST_L1, bytes(32), GENESIS_TIME)
+    trace = Trace()
+    bank = ChannelBank(trace)
+    for frame in frames_of("A0:1000 A2:1000 A1!:10 B0:2200"):
+        bank.take_in(frame, origin, rules)
+    assert [each.reason.why for each in trace.dropped] == [Why.BANK_SUPERSEDED]
+    assert len(bank) == 2
+    bank.take_in(frames_of("B1:0")[0], origin, rules)
+    assert trace.dropped[-1].reason.why is Why.BANK_FULL
+
+
+@case("differs_d07")
+def when_brotli_is_allowed() -> None:
+    """By the L1 block at which the channel is read; the batch in it is of a time before Fjord either way."""
+    forks = forks_until("ecotone", fjord=24)
+    body = channel_body([FIRST], Compression.BROTLI)
+    assert len(read(body, forks, seconds=24).batches) == 1
+    assert read(body, forks, seconds=12).why is Why.CHANNEL_BROTLI
+
+
+@case("differs_d08")
+def damage_in_the_compressed_stream() -> None:
+    """What comes out before it counts, for both compressions."""
+    noise = b"".join(l1_hash(number, "noise") for number in range(400))
+    long = child(GENESIS, (b"\x02" + noise,)).singular
+    for compression in (Compression.ZLIB, Compression.BROTLI):
+        body = channel_body([FIRST, long], compression)
+        found = read(body[:-200], forks_until("fjord"))
+        assert (len(found.batches), found.why) == (1, Why.STREAM_DAMAGED)
+
+
+@case("differs_d09")
+def more_output_than_allowed() -> None:
+    long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
+    body = channel_body([FIRST, long, long], Compression.ZLIB)
+    found = read(body, forks_until("ecotone"))
+    assert (len(found.batches), found.why) == (2, Why.STREAM_LIMIT)
+
+
+# --- batches as bytes ----------------------------------------------------------------------------------------------
+
+
+@case("differs_d10")
+def unknown_batch_type() -> None:
+    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", Why.BATCH_TYPE)
+
+
+@case("differs_d11")
+def transactions_that_cannot_be_restored() -> None:
+    bad = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
+    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+
+
+@case("differs_d12")
+def numbers_not_in_their_shortest_form() -> None:
+    assert kinds(EMPTY_SPAN.but(rel_timestamp=b"\x82\x80\x00").encode(), FIRST) == ("ba", None)
+
+
+@case("differs_d13")
+def short_bit_list() -> None:
+    longer: SpanFields = span_fields([[]] * 9)
+    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", Why.SPAN_MALFORMED)
+
+
+@case("differs_d14")
+def type_byte_zero() -> None:
+    bad = span_fields([[Tx(0, raw=b"\x00\xc3\x80\x80\x80")]]).encode()
+    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+
+
+@case("differs_d15")
+def unknown_transaction_types_in_singular_batches() -> None:
+    """The engine will say what becomes of them."""
+    for raw in (b"\x03\xc0", b"\x05\xc0", b"\x10\xc0", b"\x7f\xc0", b"\x00", b"\xff"):
+        bench = Bench(forks_until("isthmus"))
+        assert bench.singular(bench.next((raw,))) == ACCEPTED
+
+
+# --- transactions to the inbox -------------------------------------------------------------------------------------
+
+
+@case("differs_d16")
+def blob_transaction_before_ecotone() -> None:
+    block = plan(GENESIS, 1)[0]
+    for fork, needs_blobs in (("delta", False), ("ecotone", True)):
+        world = World(forks_until(fork))
+        world.mine(inbox=[blobs([b"\1" * 32], data=channel("A", block.singular)[0])])
+        assert refs(world.run()) == ([] if needs_blobs else [block.ref])
+        assert isinstance(world.last, NeedBlobs) is needs_blobs
+
+
+@case("differs_d17")
+def deposit_from_the_batcher() -> None:
+    (data,) = channel("A", FIRST)
+    deposit = encode_deposit(DepositTransaction(bytes(32), BATCHER, INBOX, 0, 0, 100_000, False, data))
+    found = inbox_transaction(deposit, INBOX, L1_CHAIN_ID)
+    assert found == InboxTransaction(0x7E, BATCHER, data, ())
+    world = World(forks_until("granite"))
+    world.mine(inbox=[found])
+    assert len(world.run()) == 1
+
+
+# --- judgement -----------------------------------------------------------------------------------------------------
+
+
+@case("differs_d18")
+def span_without_a_block_before_it() -> None:
+    bench = Bench(forks_until("granite"), safe=1)
+    batch = span_fields([[]] * 8, relative_time=0, origin=FIRST_L1, origin_check=l1_hash(FIRST_L1)[:20]).encode()
+    assert bench.span(batch) == (Judgement.UNDECIDED, Why.SPAN_NO_PARENT)
+
+
+@case("differs_d19")
+def span_whose_last_epoch_is_gone() -> None:
+    chain = [child(GENESIS, (USER,), FIRST_L1)]
+    for epoch in (1, 2):
+        chain.append(child(chain[-1].ref, (USER,), FIRST_L1 + epoch))
+    bench = Bench(forks_until("granite"), safe=chain, first=2, last=3)
+    block = child(bench.safe, (USER,), FIRST_L1 + 1)
+    assert bench.span(span([block])) == (Judgement.UNDECIDED, Why.SPAN_ORIGIN_UNKNOWN)
+
+
+@case("differs_d20")
+def delta_and_an_overlapping_span() -> None:
+    """The span starts with epoch 0, before Delta; the safe head is of epoch 1, at Delta."""
+    bench = Bench(forks_until("canyon", delta=12), safe=6, first=1, last=2)
+    assert bench.safe.l1_origin.number == FIRST_L1 + 1
+    blocks = plan(bench.block(3), 4)
+    assert blocks[0].ref.l1_origin.number == FIRST_L1
+    assert bench.span(span(blocks)) == ACCEPTED
+
+
+@case("differs_d21")
+def undecided_span_in_holocene() -> None:
+    """It is not tried again when its epochs are known."""
+    world = World(forks_until("holocene"))
+    world.mine(*channel("A", span(plan(GENESIS, 20))))
+    assert world.run() == []
+    assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
+    world.mine_until(FIRST_L1 + 5)
+    assert world.run() == []
+
+
+@case("differs_d22")
+def overlap_with_other_content_in_holocene() -> None:
+    """Compared, as later op-nodes do (N1); switched off, as at the tag, it is not looked at."""
+    config = rollup(forks_until("holocene"))
+    assert DerivationConfig(config, L1_CHAIN).span_overlap_check
+    assert Deriver(config, L1_CHAIN).span_overlap_check
+    chain = plan(GENESIS, 3)
+    other = child(chain[1].ref, (OTHER,))
+    new = child(other.ref)
+    for overlap_check, blocks, said in ((True, 3, [(Effect.FLUSHED, Why.OVERLAP_TRANSACTIONS)]), (False, 4, [])):
+        world = World(forks_until("holocene"), overlap_check=overlap_check)
+        world.mine(*channel("A", span(chain)), *channel("B", span([other, new])))
+        assert len(world.run()) == blocks
+        assert world.effects() == said
+
+
+@case("differs_d23")
+def parent_hash_of_singular_batches_in_holocene() -> None:
+    bench = Bench(forks_until("holocene"), safe=1)
+    stale = child(child(GENESIS, (OTHER,)).ref)
+    assert bench.singular(stale) == (Judgement.DROP, Why.PARENT_HASH)
+
+
+@case("differs_d24")
+def empty_block_at_the_end_of_an_epoch() -> None:
+    """The window of the first epoch is missed; the next epoch's block is still in time, and comes one L1 block later
+    than the specs would force an empty one."""
+    for fork in ("granite", "holocene"):
+        world = World(forks_until(fork), seq_window_size=5)
+        world.mine_until(FIRST_L1 + 5)
+        empty = world.run()
+        assert refs(empty) == refs(plan(GENESIS, 5, ()))
+        block = child(empty[-1].ref)
+        world.mine(*channel("A", block.singular))
+        assert world.run()[0].ref == block.ref
+
+
+# --- resets, configs, switches -------------------------------------------------------------------------------------
+
+
+@case("differs_d25")
+def system_config_of_a_reset() -> None:
+    """That of the block where the walk ends, here with its L1 origin as gas limit; not the safe head's."""
+    found = OneToOne(early_forks(granite=0), 1000).base()
+    assert (found.base.number, found.config.gas_limit) == (950, 950)
+
+
+@case("differs_d26")
+def malformed_config_log() -> None:
+    world = World(forks_until("granite"))
+    world.mine(updates=[config_log(0, b"\1"), batcher_update(STRANGER, 1), config_log(9, bytes(96), 2)])
+    (data,) = channel("A", FIRST)
+    world.mine(data, sender=STRANGER)
+    assert len(world.run()) == 1
+    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    assert world.deriver.origin_config is not None and world.deriver.origin_config.batcher == STRANGER
+
+
+@case("differs_d27")
+def two_forks_in_one_l1_step() -> None:
+    """With Granite, Holocene leaves the stages as they are: frames out of order still make a channel."""
+    block = plan(GENESIS, 1)[0]
+    first, second = channel("A", block.singular, pieces=2)
+    for granite, derived in ((24, 1), (23, 1), (12, 0)):
+        world = World(forks_until("fjord", granite=granite, holocene=24))
+        world.mine_until(FIRST_L1 + 2)
+        world.mine(second, first)
+        assert len(world.run()) == derived
+
+
+@case("differs_d28")
+def what_the_new_stages_know_at_the_switch() -> None:
+    """A batch in the very block of the switch is judged by it, and the epochs before it are known."""
+    blocks = plan(GENESIS, 14)
+    world = World(forks_until("granite", holocene=24))
+    world.mine()
+    world.mine(*channel("A", span(blocks)))
+    found = world.run()
+    assert refs(found) == refs(blocks[:12])
+    assert {each.inclusion for each in found} == {FIRST_L1 + 2}
+    world.mine()
+    assert refs(world.run()) == refs(blocks[12:])
+    assert world.dropped == []
+
+
+# --- span transactions ---------------------------------------------------------------------------------------------
+
+
+@case("differs_d29")
+def slots_of_post_exec_transactions() -> None:
+    tx = Tx(0x7D, (b"anything",), nonce=9, gas=8, parity=1)
+    found = read(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
+    (batch,) = found.batches
+    assert batch.transactions == (tx.data,)
+
+
+@case("differs_d30")
+def fees_of_more_than_128_bits() -> None:
+    fee = b"\x01" + bytes(16)
+    txs = [Tx(0, (b"\x05", fee, b"")), Tx(2, (b"\x05", fee, fee, b"", []))]
+    found = read(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
+    (batch,) = found.batches
+    assert batch.transactions == (txs[0].full(27), txs[1].full())

@@ -1,0 +1,316 @@
+"""Faults in derivation data that others have had (F21 to F39): each as a whole where single cases leave something open,
+else the cases that cover it."""
+
+from functools import cache
+
+import msgspec
+import pytest
+from kit.cases import case, ids_under_test, table
+from kit.chain import (
+    FIRST_L1,
+    GENESIS_TIME,
+    L1_CHAIN,
+    STRANGER,
+    batcher_update,
+    config_log,
+    forks_until,
+)
+from kit.reading import Read, read
+from kit.spans import Tx, span_fields
+from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
+
+from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.protocol.attributes import DepositsRefusedError
+from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+from rollup_node.stages.protocol.forks.upgrades import load_bundle
+from rollup_node.stages.protocol.l1_chains import L1_CHAINS, BlobFork, blob_base_fee, l1_blob_base_fee
+from rollup_node.stages.protocol.l1_info import l1_info_of_block
+from rollup_node.stages.protocol.types import L1Header, Log
+from rollup_node.tools.batcher.channels import Compression, channel_body
+
+FIRST = plan(GENESIS, 1)[0].singular
+LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []))
+ERAS = ("delta", "holocene")
+
+
+@cache
+def known_ids() -> frozenset[str]:
+    """The ids of all tests."""
+    return frozenset(key for key, _ in ids_under_test())
+
+
+@table(
+    fault_f27=("zip_limit_exact", "zip_limit_minus1", "zip_limit_in_header", "zip_limit_fjord", "zip_bomb"),
+    fault_f28=("single_trailing", "span_trailing"),
+    fault_f29=(
+        *("frame_zero_len", "frame_len_claim_4g", "bank_dup_frame", "bank_beyond_end", "bank_dup_close"),
+        *("fq_gap", "fq_dup", "fq_after_last", "fq_unclosed_then_first", "asm_gap_cross_tx", "asm_other_id"),
+        *("asm_overhead_counts", "asm_oversize", "asm_exact_size", "bank_prune_exact", "bank_prune_plus1"),
+    ),
+    fault_f30=(
+        *("bank_timeout_equal", "bank_timeout_plus1", "bank_timeout_granite_switch"),
+        *("asm_timeout_equal", "asm_timeout_plus1", "asm_timeout_then_first"),
+    ),
+    fault_f31=(
+        *("full_overlap_same", "full_overlap_tx_bytes", "full_overlap_holocene_tag", "stage_span_extract_old_epoch"),
+        *("queue_undecided_blocks", "stage_span_undecided_lost"),
+    ),
+    fault_f33=("stage_invalid_payload", "stage_invalid_deposits_only"),
+    fault_f34=("reset_batcher_in_window",),
+    fault_f38=("spantx_postexec_slots", "spantx_postexec_pre_lagoon", "differs_d29"),
+)
+def covered_by_cases(*ids: str) -> None:
+    assert set(ids) - known_ids() == set()
+
+
+# --- bytes of batches ----------------------------------------------------------------------------------------------
+
+
+def read_batches(*batches: bytes, fork: str) -> Read:
+    """Reads a channel with these batches."""
+    return read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+
+
+@case("fault_f21")
+def every_unknown_batch_type() -> None:
+    for kind in range(2, 256):
+        found = read_batches(FIRST, bytes((kind,)) + FIRST[1:], FIRST, fork=ERAS[kind & 1])
+        assert len(found.batches) == 1
+        assert found.reason == Why.BATCH_TYPE(kind=kind)
+
+
+@case("fault_f22")
+def span_cut_off_at_every_byte() -> None:
+    encoded = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1]).encode()
+    for size in range(1, len(encoded)):
+        found = read_batches(FIRST, encoded[:size], FIRST, fork=ERAS[size & 1])
+        assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
+        assert found.reason is not None and found.reason.values["offset"] <= size
+    assert len(read_batches(FIRST, encoded, FIRST, fork="delta").batches) == 3
+
+
+@case("fault_f23")
+def transaction_types_that_do_not_belong() -> None:
+    """In a span the batch goes alone; in a singular batch a deposit and an early type drop it, others are for the
+    engine to judge. In Holocene its channel goes with it."""
+    for raw, why, effect in (
+        (b"\x00\xc3\x80\x80\x80", None, None),
+        (b"\x03\xc3\x80\x80\x80", None, None),
+        (b"\x7e\xc3\x80\x80\x80", Why.TRANSACTION_DEPOSIT, Effect.DROPPED),
+        (b"\x7d\xc3\x80\x80\x80", Why.TRANSACTION_POST_EXEC, Effect.DROPPED),
+    ):
+        for fork in ("granite", "holocene"):
+            refused = Why.SPAN_POST_EXEC if raw[0] == 0x7D else Why.SPAN_TRANSACTION
+            bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
+            world = World(forks_until(fork))
+            world.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
+            assert [each.users for each in world.run()] == [(raw,) if why is None else (USER,)]
+            late = Effect.DROPPED if fork == "granite" else Effect.PAST
+            flushed = Effect.FLUSHED if fork == "holocene" else effect
+            second = (late, Why.TIME_OLD) if why is None else (flushed, why)
+            assert world.effects() == [(Effect.DROPPED, refused), second]
+
+
+@case("fault_f24")
+def numbers_of_every_field() -> None:
+    """Longer forms are read, more than 64 bits are not."""
+    good = span_fields([[LEGACY]])
+    for name in ("rel_timestamp", "l1_origin_num", "block_count", "tx_counts", "nonces", "gas_limits"):
+        encoded: bytes = getattr(good, name)
+        longer = encoded[:-1] + bytes((encoded[-1] | 0x80,)) + b"\x80" * (9 - len(encoded)) + b"\0"
+        for fork in ERAS:
+            assert len(longer) == 10
+            (found,) = read_batches(good.but(**{name: longer}).encode(), fork=fork).batches
+            (expected,) = read_batches(good.encode(), fork=fork).batches
+            assert isinstance(found, SpanBatch) and isinstance(expected, SpanBatch)
+            assert list(found.blocks()) == list(expected.blocks())
+            for beyond in (b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\0"):
+                assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).why is Why.SPAN_MALFORMED
+
+
+# --- damaged streams -----------------------------------------------------------------------------------------------
+
+
+def noisy(count: int) -> list[bytes]:
+    """Batches that hardly compress, of 40 to 900 bytes."""
+    parent, found = GENESIS, []
+    for place in range(count):
+        noise = b"".join(bytes.fromhex(parent.hash.hex())[:: 1 + turn % 3] for turn in range(1 + place * 7 % 30))
+        block = child(parent, (b"\x02" + noise,))
+        found.append(block.singular)
+        parent = block.ref
+    return found
+
+
+@table(fault_f25=Compression.BROTLI, fault_f26=Compression.ZLIB)
+def damaged_stream(compression: Compression) -> None:
+    """Cut off anywhere, what was complete survives and no more; a longer piece never gives less. Bytes behind the end
+    do not matter for so small a channel."""
+    batches = noisy(12)
+    body = channel_body(batches, compression)
+    forks = forks_until("fjord")
+    whole = read(body, forks).batches
+    assert len(whole) == len(batches)
+    counts = []
+    for size in range(len(body)):
+        found = read(body[:size], forks).batches
+        assert found == whole[: len(found)]
+        counts.append(len(found))
+    assert counts == sorted(counts) and 0 < counts[len(body) // 2] < len(batches)
+    assert read(body + b"junk", forks).batches == whole
+    if compression is Compression.BROTLI:
+        assert read(b"\x01\x11" + body[2:], forks).batches == [], "a large window"
+    else:
+        flipped_bits(body, whole, counts)
+
+
+def flipped_bits(body: bytes, whole: list[SingularBatch | SpanBatch], counts: list[int]) -> None:
+    """A wrong bit does not touch what was complete before it, nor does a wrong checksum."""
+    for place in range(10, len(body), 7):
+        flipped = body[:place] + bytes((body[place] ^ 0x10,)) + body[place + 1 :]
+        found = read(flipped, forks_until("fjord")).batches
+        assert found[: counts[place]] == whole[: counts[place]]
+        assert place < len(body) - 4 or found == whole
+
+
+# --- forks, payloads, configs --------------------------------------------------------------------------------------
+
+
+@case("fault_f32")
+def spans_over_forks() -> None:
+    """Blocks of both sides in one span: the activation block is derived by the new rules; a span that is past does not
+    take its channel with it in Holocene."""
+    blocks = plan(GENESIS, 2)
+    activation = child(blocks[-1].ref, ())
+    rest = plan(activation.ref, 2)
+    world = World(forks_until("isthmus", jovian=6))
+    world.mine(*channel("A", span([*blocks, activation, *rest]), span(blocks), plan(rest[-1].ref, 1)[0].singular))
+    found = world.run()
+    assert refs(found[:5]) == refs([*blocks, activation, *rest])
+    assert [each.output.attributes.min_base_fee for each in found[:4] if each.output] == [None, None, 0, 0]
+    assert len(found[2].transactions) == 1 + len(load_bundle("jovian").transactions)
+    assert (len(found), world.effects()) == (6, [(Effect.PAST, Why.SPAN_OLD)])
+    filled = World(forks_until("isthmus", jovian=6))
+    filled.mine(*channel("A", span(plan(GENESIS, 4))))
+    assert refs(filled.run()) == refs(blocks)
+    assert filled.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+
+
+def deposit_log(opaque: bytes, index: int) -> Log:
+    """A log of the portal."""
+    data = (32).to_bytes(32, "big") + len(opaque).to_bytes(32, "big") + opaque
+    topics = (DEPOSIT_TOPIC, b"\x22".rjust(32, b"\0"), b"\x33".rjust(32, b"\0"), bytes(32))
+    return Log(b"\xde" * 20, topics, data.ljust(-(-len(data) // 32) * 32, b"\0"), index)
+
+
+@case("fault_f35")
+def updates_and_deposits() -> None:
+    """Of two updates in a block the later wins; an unknown and a malformed one are skipped. A malformed deposit is not
+    skipped: the portal cannot have sent it, and op-node stops there."""
+    gas = [config_log(2, b"".join(word.to_bytes(32, "big") for word in (32, 32, limit)), 1) for limit in (7, 8)]
+    updates = [*gas, config_log(8, bytes(96), 2), config_log(2, bytes(95), 3), batcher_update(STRANGER, 4)]
+    opaque = bytes(64) + (50_000).to_bytes(8, "big") + b"\0" + b"\xaa"
+    good, bad = deposit_log(opaque, 5), deposit_log(opaque[:72], 6)
+    world = World(forks_until("holocene"))
+    world.mine(updates=updates, deposits=[good])
+    world.mine(*channel("A", span(plan(GENESIS, 6))), sender=STRANGER)
+    found = world.run()
+    assert len(found) == 6
+    assert [len([tx for tx in each.transactions if is_deposit(tx)]) for each in found] == [1] * 5 + [2]
+    assert (found[-1].config.gas_limit, found[-1].config.batcher) == (8, STRANGER)
+    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    world = World(forks_until("holocene"))
+    world.mine(deposits=[good, bad])
+    world.mine(*channel("A", span(plan(GENESIS, 6))))
+    with pytest.raises(DepositsRefusedError) as caught:
+        world.run()
+    assert [(each.log_index, each.check) for each in caught.value.failures] == [(6, DepositCheck.OPAQUE)]
+    assert len(world.l2) == 6, "up to the block that must have them"
+
+
+@case("fault_f36")
+def a_batcher_that_was_away_for_long() -> None:
+    """Four windows without data: empty blocks, none left out and every epoch in its place, whatever the sequencer
+    has built; its batches come too late."""
+    for fork in ("granite", "holocene"):
+        built = plan(GENESIS, 40)
+        world = World(forks_until(fork), seq_window_size=5, max_sequencer_drift=24)
+        world.mine_until(FIRST_L1 + 20)
+        world.mine(*channel("A", *[block.singular for block in built]))
+        found = world.run()
+        assert all(each.users == () for each in found)
+        assert refs(found) == refs(plan(GENESIS, len(found), ()))
+        assert found[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
+        late = Effect.DROPPED if fork == "granite" else Effect.PAST
+        assert world.effects() == [(late, Why.TIME_OLD)] * len(built)
+        assert all(each.ref.timestamp <= GENESIS_TIME + 12 * 20 for each in found)
+
+
+def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tuple[World, list[Planned]]:
+    """A world in which the fourth block is the first of a fork, the others full."""
+    blocks = plan(GENESIS, 3)
+    blocks.append(child(blocks[-1].ref, transactions))
+    world = World(forks_until(before, **{fork: 8}))
+    world.mine(*channel("A", span(blocks)))
+    return world, blocks
+
+
+@case("fault_f37")
+def upgrade_transactions_in_the_activation_block() -> None:
+    """L1 info, then the upgrade; users' transactions behind it only where derivation lets them in."""
+    for before, fork, filled in (
+        ("delta", "ecotone", True),
+        ("ecotone", "fjord", True),
+        ("holocene", "isthmus", True),
+        ("isthmus", "jovian", False),
+        ("jovian", "karst", False),
+        ("karst", "lagoon", False),
+    ):
+        upgrade = load_bundle(fork).transactions
+        world, blocks = activation_of(before, fork, ())
+        found = world.run()
+        assert refs(found) == refs(blocks)
+        assert found[3].transactions[1:] == upgrade
+        assert found[3].output is not None and found[3].output.attributes.no_tx_pool
+        assert [len(each.transactions) for each in found[:3]] == [2] * 3
+        world, blocks = activation_of(before, fork, (USER,))
+        found = world.run()
+        assert refs(found) == refs(blocks[: 4 if filled else 3])
+        if filled:
+            assert found[3].transactions[1:] == (*upgrade, USER)
+        else:
+            assert world.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+
+
+@case("fault_f39")
+def blob_base_fee_by_schedule() -> None:
+    """At every step of Sepolia's schedule, one second before it, and with the late correction of Pectra; as it stands
+    in a derived block."""
+    sepolia, excess = L1_CHAINS[11_155_111], 40_000_000
+
+    def fee(time: int, correction: int | None = None) -> int:
+        header = L1Header(bytes(32), 7, bytes(32), time, bytes(32), 7, excess, None)
+        return l1_blob_base_fee(sepolia, header, correction)
+
+    times = [fork.time for fork in sepolia.blob_forks]
+    assert [fee(time) for time in times] == [159_773, 2_944, 2_944, 120, 30]
+    assert [fee(time - 1) for time in times[1:]] == [159_773, 2_944, 2_944, 120]
+    correction = 1_742_486_400
+    assert times[1] < correction < times[2]
+    assert [fee(time, correction) for time in (times[1], correction - 1, correction)] == [159_773, 159_773, 2_944]
+    world = World(forks_until("ecotone"))
+    bpo = msgspec.structs.replace(
+        L1_CHAIN, blob_forks=(*L1_CHAIN.blob_forks, BlobFork("bpo1", GENESIS_TIME + 12, 8_346_193))
+    )
+    world.deriver = type(world.deriver)(world.config, bpo)
+    for number in (0, 1):
+        if number:
+            world.mine(*channel("A", span(plan(GENESIS, 6))))
+        block = world.l1.blocks[number]
+        header = msgspec.structs.replace(block.header, excess_blob_gas=excess)
+        world.l1.blocks[number] = msgspec.structs.replace(block, header=header)
+    world.reset(FIRST_L1)
+    infos = [l1_info_of_block(each.transactions, L1InfoFormat.ECOTONE) for each in world.run()]
+    assert [info.blob_base_fee for info in infos] == [159_773] * 5 + [blob_base_fee(excess, 8_346_193)]
