@@ -10,7 +10,8 @@ The conftest beside makes one test of each, whose pytest id is the case's. Fixtu
 functions with a table, whose parameters are the row's values."""
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,15 +41,18 @@ def cases_of(value: object) -> dict[str, Callable[..., None]]:
     return found
 
 
-def ids_under_test() -> Iterator[tuple[str, Path]]:
+@cache
+def ids_under_test() -> tuple[tuple[str, Path], ...]:
     """Every id as often as it has a test, with the file it is tested in."""
+    found = []
     for path in sorted(FOLDER.glob("test_*.py")):
         spec = importlib.util.spec_from_file_location(f"conformance_{path.stem}", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        for value in list(vars(module).values()):
-            yield from ((key, path) for key in cases_of(value))
+        for value in vars(module).values():
+            found += [(key, path) for key in cases_of(value)]
+    return tuple(found)
 
 
 def _marked(function: Function, cases: dict[str, Callable[..., None]]) -> Function:
