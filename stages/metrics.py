@@ -99,6 +99,14 @@ _TABLE: tuple[Metric, ...] = (
     Metric("sequencer_sealing_seconds", Kind.HISTOGRAM, "Time to seal a block"),
     Metric("sequencer_sealing_total", Kind.COUNTER, "Blocks sealed"),
     Metric("transactions_sequenced_total", Kind.COUNTER, "Transactions in sealed blocks", ("type",)),
+    # p2p
+    Metric("p2p_peer_count", Kind.GAUGE, "Connected peers"),
+    Metric("p2p_stream_count", Kind.GAUGE, "Open streams"),
+    Metric("p2p_bandwidth_bytes_total", Kind.GAUGE, "Bytes over connections to peers", ("direction",)),
+    Metric("p2p_dials", Kind.COUNTER, "Addresses that were to be dialled", ("allow",)),
+    Metric("p2p_accepts", Kind.COUNTER, "Incoming connections", ("allow",)),
+    Metric("p2p_peer_unbans", Kind.COUNTER, "Bans of peers that ended"),
+    Metric("p2p_ip_unbans", Kind.COUNTER, "Bans of addresses that ended"),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}

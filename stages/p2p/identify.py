@@ -75,3 +75,15 @@ def _name(raw: bytes) -> str:
     """Text without anything that could disturb a terminal or a log."""
     text = raw[:_LONGEST_NAME].decode(errors="replace")
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def merged(before: Identified, push: Identified) -> Identified:
+    """What is known after a push: what it leaves out stays as it was."""
+    return Identified(
+        key=push.key or before.key,
+        addresses=push.addresses or before.addresses,
+        protocols=push.protocols or before.protocols,
+        observed=push.observed or before.observed,
+        version=push.version or before.version,
+        agent=push.agent or before.agent,
+    )

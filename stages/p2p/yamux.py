@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 PROTOCOL = "/yamux/1.0.0"
 WINDOW = 256 * 1024
-LONGEST_FRAME = 64 * 1024 - 64
+LONGEST_FRAME = 65507
+"""Data bytes of one frame, so that frame and header fill one noise message."""
 _HEADER = struct.Struct(">BBHII")
 _LARGEST_SEND_WINDOW = (1 << 32) - 1
 _LONGEST_STREAM_ID = (1 << 32) - 2

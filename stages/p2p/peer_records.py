@@ -1,0 +1,52 @@
+"""What is remembered of a peer between connections and restarts; the JSON forms are those of `opp2p_peers`
+(node-behaviour 1.8, 13.12)."""
+
+import msgspec
+
+
+class BlockScores(msgspec.Struct, frozen=True, rename="camel"):
+    """Gossip counters of the blocks topics."""
+
+    time_in_mesh: float = 0.0
+    first_message_deliveries: float = 0.0
+    mesh_message_deliveries: float = 0.0
+    invalid_message_deliveries: float = 0.0
+
+
+class GossipScores(msgspec.Struct, frozen=True):
+    """The gossip score and its parts."""
+
+    total: float = 0.0
+    blocks: BlockScores = BlockScores()
+    ip_colocation_factor: float = msgspec.field(default=0.0, name="IPColocationFactor")
+    behavioral_penalty: float = msgspec.field(default=0.0, name="behavioralPenalty")
+
+
+class ReqRespScores(msgspec.Struct, frozen=True, rename="camel"):
+    """Counters of the sync protocol, which decay."""
+
+    valid_responses: float = 0.0
+    error_responses: float = 0.0
+    rejected_payloads: float = 0.0
+
+
+class PeerScores(msgspec.Struct, frozen=True, rename="camel"):
+    """All scores of a peer."""
+
+    gossip: GossipScores = GossipScores()
+    req_resp: ReqRespScores = ReqRespScores()
+
+
+class PeerMetadata(msgspec.Struct, frozen=True):
+    """What discovery told: the node record's text, and the chain id in it (0: unknown)."""
+
+    enr: str = ""
+    chain_id: int = 0
+
+
+class PeerDescription(msgspec.Struct, frozen=True):
+    """What identify told."""
+
+    agent: str = ""
+    version: str = ""
+    protocols: tuple[str, ...] = ()

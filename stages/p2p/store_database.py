@@ -1,0 +1,143 @@
+"""A small SQLite database in one file, or in memory, for what should survive a restart but need not. A file that is
+not ours or in use is refused; a damaged one is put aside; a disk that fails later is told in `problem` and stops
+nothing."""
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from rollup_node.ipc.log import get_logger
+from rollup_node.stages.p2p.config import MEMORY
+
+_VERSION = 1
+_PATIENCE = 2.0
+
+log = get_logger("p2p")
+
+
+class StoreError(Exception):
+    """The file cannot be used; the text says why and what to do."""
+
+
+class Database:
+    """A database that is `what` (words for the user) of the option `option`, with its tables. `application` is a
+    number of 32 bits that marks our files. Only one process can have a file open."""
+
+    def __init__(self, path: str, *, what: str, option: str, application: int, schema: str) -> None:
+        self.problem: str | None = None
+        self._what, self._option = what, option
+        self._application, self._schema = application, schema
+        self._connection = self._open(path)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows; none when the file fails."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            self._fails(error)
+            return []
+
+    def write(self, query: str, values: Sequence[Any] = ()) -> None:
+        """Executes one change."""
+        with self._watched():
+            self._connection.execute(query, values)
+
+    def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        """Executes changes together or not at all."""
+        with self._watched():
+            try:
+                self._connection.execute("begin")
+                for query, values in changes:
+                    self._connection.execute(query, values)
+                self._connection.execute("commit")
+            except sqlite3.Error:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("rollback")
+                raise
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        try:
+            yield
+            self.problem = None
+        except sqlite3.Error as error:
+            self._fails(error)
+
+    def _fails(self, error: sqlite3.Error) -> None:
+        problem = f"the {self._what} cannot be used: {error}"
+        if problem != self.problem:
+            log.warn(problem)
+        self.problem = problem
+
+    def _open(self, path: str) -> sqlite3.Connection:
+        if path == MEMORY:
+            return self._prepared(":memory:")
+        try:
+            _make_private(path)
+            return self._prepared(path)
+        except OSError as error:
+            raise StoreError(f"{self._what} {path}: {error.strerror} ({self._option})") from None
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise StoreError(
+                    f"{self._what} {path} is in use by another node: give each its own ({self._option})"
+                ) from None
+            raise StoreError(f"{self._what} {path}: {error} ({self._option})") from None
+        except sqlite3.DatabaseError as error:
+            return self._after_damage(path, str(error))
+
+    def _prepared(self, path: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            connection.execute("pragma locking_mode = exclusive")
+            self._claim(connection, path)
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            connection.execute("pragma journal_size_limit = 1048576")
+            connection.executescript(self._schema)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _claim(self, connection: sqlite3.Connection, path: str) -> None:
+        """Marks a new file as ours, and refuses files of others."""
+        (application,) = connection.execute("pragma application_id").fetchone()
+        (version,) = connection.execute("pragma user_version").fetchone()
+        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+        if (application, version) == (0, 0) and not tables:
+            connection.execute(f"pragma application_id = {self._application}")
+            connection.execute(f"pragma user_version = {_VERSION}")
+        elif application != self._application:
+            raise StoreError(f"{path} is not a {self._what}: give another path ({self._option})")
+        elif version != _VERSION:
+            raise StoreError(f"{self._what} {path} is of version {version}, not {_VERSION}: remove it ({self._option})")
+        elif connection.execute("pragma quick_check(1)").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError("the file is damaged")
+
+    def _after_damage(self, path: str, problem: str) -> sqlite3.Connection:
+        """Starts anew beside a damaged file of ours; refuses a file of another kind."""
+        header = Path(path).read_bytes()[:72] if Path(path).is_file() else b""
+        if not header.startswith(b"SQLite format 3\0") or header[68:72] != self._application.to_bytes(4, "big"):
+            raise StoreError(f"{path} is not a {self._what}: give another path ({self._option})")
+        aside = f"{path}.damaged"
+        for end in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(path + end, aside + end)
+        log.warn(f"the {self._what} is damaged; starting a new one", path=path, kept=aside, error=problem)
+        _make_private(path)
+        return self._prepared(path)
+
+
+def _make_private(path: str) -> None:
+    """Makes the file if it is missing, readable by its owner alone."""
+    Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
+    if not os.path.exists(path):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
