@@ -1,0 +1,154 @@
+"""A rollup crosses every fork: what the sequencer builds and the verifier derives are the same blocks, every upgrade
+transaction succeeds, and the proxies point where the rule book says (attributes-rules 5)."""
+
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+import zstandard
+from small_rollup import BEST, Engine, SmallRollup
+
+from rollup_node.stages.protocol.addresses import L1_BLOCK, predeploy
+from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.stages.protocol.forks.upgrades import load_bundle, upgrade_gas
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.batcher.channels import Compression
+from rollup_node.tools.batcher.forms import Form
+from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.files import GAS_LIMIT
+
+FORKS = FORK_NAMES[1:]
+PLAIN = Form(spans=False, blobs=False, compression=Compression.ZLIB)
+SLOT = int.from_bytes(keccak256(b"eip1967.proxy.implementation"), "big") - 1
+DETERMINISTIC_DEPLOYER = bytes.fromhex("4e59b44847b379578588920ca78fbf26c0b4956c")
+DEPLOY = keccak256(b"deploy(bytes32,bytes)")[:4]
+IMPLEMENTATIONS = {
+    "ecotone": {
+        0x15: "07dbe8500fc591d1852b76fee44d5a05e13097ff",
+        0x0F: "b528d11cc114e026f138fe568744c6d45ce6da7a",
+    },
+    "fjord": {0x0F: "a919894851548179a0750865e7974da599c0fac7"},
+    "isthmus": {
+        0x15: "ff256497d61dcd71a9e9ff43967c13fde1f72d12",
+        0x0F: "93e57a196454cb919193fa9946f14943cf733845",
+        0x1B: "4fa2be8cd41504037f1838bce3bcc93bc68ff537",
+    },
+    "jovian": {
+        0x15: "3ba4007f5c922fbb33c454b41ea7a1f11e83df2c",
+        0x0F: "4f1db3c6abd250ba86e0928471a8f7db3afd88f1",
+    },
+}
+"""Proxies by the last byte of their address, with the address behind each after a fork's activation block."""
+BY_DEPLOYMENT = {
+    0x07: 3,
+    0x0F: 4,
+    0x10: 5,
+    0x11: 6,
+    0x12: 7,
+    0x14: 8,
+    0x15: 9,
+    0x16: 10,
+    0x17: 11,
+    0x18: 12,
+    0x19: 13,
+    0x1A: 14,
+    0x1B: 15,
+    0x20: 16,
+    0x21: 17,
+    0x2C: 18,
+    0x2D: 19,
+}
+"""Proxies that Karst changes, with the entry of its bundle that deploys the contract behind each (the table of 5.5)."""
+
+
+def karst_implementations() -> dict[int, str]:
+    """Where the entries of Karst's bundle put their contracts, by EIP-1014."""
+    transactions = load_bundle("karst").transactions
+    found = {}
+    for low, entry in BY_DEPLOYMENT.items():
+        data = decode_deposit(transactions[entry]).data
+        assert data[:4] == DEPLOY and int.from_bytes(data[36:68], "big") == 64
+        code = data[100 : 100 + int.from_bytes(data[68:100], "big")]
+        found[low] = keccak256(b"\xff" + DETERMINISTIC_DEPLOYER + data[4:36] + keccak256(code))[12:].hex()
+    return found
+
+
+def implementations(engine: Engine, number: int) -> dict[int, str]:
+    """What the proxies point to after a block; everything pointed to must have code."""
+    state = State(engine.ledger.store, engine.block(number).header.state_root)
+    found = {}
+    for low in range(0x30):
+        address = state.storage(predeploy(low), SLOT).to_bytes(20, "big")
+        if any(address):
+            assert state.code(address), f"{low:#x} points to {address.hex()}, where nothing is"
+            found[low] = address.hex()
+    return found
+
+
+def check(rollup: SmallRollup) -> dict[str, int]:
+    """Both engines have the same blocks, nothing was dropped and no deposit failed; the activation blocks by fork."""
+    schedule, engine = rollup.config.schedule(), rollup.verifier
+    assert engine.head.hash == rollup.sequencer.head.hash and rollup.dropped == []
+    activated: dict[str, int] = {}
+    for number in range(1, engine.head.number + 1):
+        block = engine.block(number)
+        assert block.hash == rollup.sequencer.block(number).hash
+        assert [entry.outcome.problem for entry in block.executed if not entry.outcome.succeeded] == []
+        activations = schedule.activations(block.header.timestamp)
+        bundles = [raw for each in activations if each.bundle for raw in load_bundle(each.bundle).transactions]
+        deposits = [entry.transaction.raw for entry in block.executed if is_deposit(entry.transaction.raw)]
+        users = len(block.executed) - len(deposits)
+        assert not bundles or deposits[-len(bundles) :] == bundles
+        assert users == 0 if any(each.sequencer_leaves_empty for each in activations) else users >= 1
+        assert block.header.gas_limit == GAS_LIMIT + upgrade_gas(activations)
+        activated |= {fork.name: number for fork in schedule.activating(block.header.timestamp)}
+    origin = engine.state().storage(L1_BLOCK, 0) & (1 << 64) - 1
+    assert origin == rollup.safe.l1_origin.number > 0
+    return activated
+
+
+@pytest.mark.parametrize("fork", FORKS)
+@pytest.mark.parametrize("pace", [(2, 1), (4, 2)])
+def test_every_boundary_is_crossed_from_a_chain_that_begins_before_it(fork: str, pace: tuple[int, int]) -> None:
+    rollup = SmallRollup(f"{fork}=7", pace=pace)
+    rollup.run(7 + 5 * pace[0])
+    assert check(rollup) == {fork: 8 // pace[1] if pace[1] > 1 else 7}
+    if fork in IMPLEMENTATIONS:
+        assert implementations(rollup.verifier, rollup.safe.number).items() >= IMPLEMENTATIONS[fork].items()
+
+
+@pytest.mark.parametrize("form", [BEST, PLAIN], ids=["best", "plain"])
+def test_all_forks_are_crossed_in_one_run(form: Form) -> None:
+    rollup = SmallRollup(*(f"{fork}={3 + 4 * index}" for index, fork in enumerate(FORKS)), form=form)
+    rollup.run(56)
+    assert check(rollup) == {fork: 3 + 4 * index for index, fork in enumerate(FORKS)}
+    used = [(f.spans, f.blobs, f.compression is Compression.BROTLI) for f, _ in groupby(rollup.forms)]
+    better = [(True, False, False), (True, True, False), (True, True, True)]
+    assert used == [(False, False, False), *(better if form is BEST else [])]
+
+
+def test_forks_may_share_an_activation_block() -> None:
+    rollup = SmallRollup("ecotone=4", "isthmus=9")
+    rollup.run(16)
+    assert check(rollup) == {"ecotone": 4, "fjord": 9, "granite": 9, "holocene": 9, "isthmus": 9}
+    assert implementations(rollup.verifier, 9).items() >= IMPLEMENTATIONS["isthmus"].items()
+
+
+@pytest.mark.parametrize("name", ["sepolia/op", "mainnet/zora"])
+def test_real_proxies_and_contracts_are_upgraded_by_every_fork(shared_data: Path, tmp_path: Path, name: str) -> None:
+    folder = shared_data / "registry" / "genesis"
+    dictionary = zstandard.ZstdCompressionDict((folder / "dictionary").read_bytes())
+    packed = (folder / f"{name}.json.zst").read_bytes()
+    file = tmp_path / "genesis.json"
+    file.write_bytes(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
+    rollup = SmallRollup(*(f"{fork}={3 * index}" for index, fork in enumerate(FORKS)), l2_alloc=file)
+    rollup.run(36)
+    activated = check(rollup)
+    assert list(activated) == list(FORKS[1:])
+    expected = implementations(rollup.verifier, 0)
+    assert set(expected.values()) == {f"{'c0d3' * 9}{low:04x}" for low in expected} and len(expected) >= 15
+    for fork in FORKS[1:-1]:
+        expected |= karst_implementations() if fork == "karst" else IMPLEMENTATIONS.get(fork, {})
+        assert implementations(rollup.verifier, activated[fork]) == expected, fork
+    assert implementations(rollup.verifier, activated["lagoon"]).keys() == expected.keys()

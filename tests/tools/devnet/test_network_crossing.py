@@ -1,0 +1,40 @@
+"""The local network, as a user runs it, crosses every fork in one run."""
+
+from typing import Any
+
+from programs import Devnet, call
+
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.forks.upgrades import load_bundle
+
+OFFSETS = {
+    "canyon": 3,
+    "delta": 6,
+    "ecotone": 12,
+    "fjord": 14,
+    "granite": 16,
+    "holocene": 19,
+    "isthmus": 22,
+    "jovian": 24,
+    "karst": 27,
+    "lagoon": 30,
+}
+LAST = 33
+WORKS = "0x1"
+
+
+def test_the_network_crosses_every_fork(leftovers: Any) -> None:
+    words = [word for fork, offset in OFFSETS.items() for word in ("--fork", f"{fork}={offset}")]
+    with Devnet(leftovers, *words) as net:
+        net.wait_safe(LAST, seconds=50)
+        engine = net.node("verifier")["engine"]
+        config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
+        start = config.genesis.l2_time
+        assert config.fork_times == {"regolith": 0} | {fork: start + offset for fork, offset in OFFSETS.items()}
+        for offset in OFFSETS.values():
+            receipts = call(engine, "eth_getBlockReceipts", hex(offset))
+            bundles = [each.bundle for each in config.schedule().activations(start + offset) if each.bundle]
+            assert len(receipts) > sum(len(load_bundle(name).transactions) for name in bundles)
+            assert {receipt["status"] for receipt in receipts} == {WORKS}
+        result = net.finish()
+    assert result["safe"] >= LAST

@@ -1,0 +1,53 @@
+"""The flags of the local network: which forks begin when, and what is refused."""
+
+import pytest
+
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse
+
+FORKS = FORK_NAMES[1:]
+
+
+def until(newest: str, **later: int) -> dict[str, int]:
+    return dict.fromkeys(FORKS[: FORKS.index(newest) + 1], 0) | later
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], until("jovian")),
+        (["karst=0"], until("karst")),
+        (["ecotone=0"], until("ecotone")),
+        (["regolith=4"], {"regolith": 4}),
+        (["canyon=20"], until("regolith", canyon=20)),
+        (["ecotone=3", "granite=5"], until("delta", ecotone=3, fjord=5, granite=5)),
+        (["granite=5", "ecotone=3"], until("delta", ecotone=3, fjord=5, granite=5)),
+        (["jovian=0", "karst=5", "lagoon=9"], until("jovian", karst=5, lagoon=9)),
+        (["canyon=0", "ecotone=7"], until("canyon", delta=7, ecotone=7)),
+        ([f"{fork}={9 * at}" for at, fork in enumerate(FORKS)], {fork: 9 * at for at, fork in enumerate(FORKS)}),
+    ],
+)
+def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str, int]) -> None:
+    assert fork_offsets(given) == expected
+    assert parse([word for entry in given for word in ("--fork", entry)]).forks == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (["bedrock=1"], "no fork is called 'bedrock'; there are regolith, canyon"),
+        (["canyn=1"], "no fork is called 'canyn'"),
+        (["canyon"], "give it as NAME=OFFSET"),
+        (["canyon=-1"], "give it as NAME=OFFSET"),
+        (["canyon=1.5"], "give it as NAME=OFFSET"),
+        (["canyon=9999999999"], "give it as NAME=OFFSET"),
+        (["canyon=1", "canyon=2"], "given twice"),
+        (["canyon=9", "delta=8"], "prior fork canyon has higher offset 9"),
+        (["isthmus=5", "karst=9"], "prior fork jovian activates at the same time after genesis"),
+        (["jovian=5", "karst=5"], "give offsets that do not fall, and from Jovian on one for each fork"),
+    ],
+)
+def test_forks_that_cannot_be(given: list[str], problem: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--fork") as refusal:
+        fork_offsets(given)
+    assert problem in str(refusal.value) and "\n" not in str(refusal.value)
