@@ -22,7 +22,8 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.blobs.answers import Candidate
 from rollup_node.stages.derivation import channel_body
-from rollup_node.stages.derivation.listing import ListedBatch, Listing
+from rollup_node.stages.derivation.listed_batch import ListedBatch
+from rollup_node.stages.derivation.listing import Listing
 from rollup_node.stages.l1 import tasks as l1_tasks
 from rollup_node.stages.l1.filter import filter_of
 from rollup_node.stages.protocol.config import RollupConfig

@@ -1,0 +1,118 @@
+"""A one-shot process in derivation's place that has channels decoded by compute workers and tells how long it took."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from rollup_node.ipc.activity import Activity, Finished
+from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.log import Level
+from rollup_node.node.logs import LogSettings
+from rollup_node.node.processes import Row
+from rollup_node.node.settings import NodeSettings
+from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.tasks import DecodeChannel, run
+from rollup_node.stages.metrics import Meter
+from rollup_node.tools.bench import chain as made
+
+
+class JobConfig(msgspec.Struct, frozen=True):
+    """The bodies, and the descriptor the seconds are written to."""
+
+    bodies: tuple[bytes, ...]
+    workers: int
+    output: int
+
+
+class DecodeJob:
+    """Submits all channels at once after a warm-up of each worker."""
+
+    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+        self._config = config
+        self._pool = bus.dispatch("work.derivation")
+        self.activities = [Activity("decode", self._step)]
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Has no state."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Nobody listens."""
+
+    async def _step(self) -> float:
+        rules = SpanRules(10, made.GENESIS_TIME, made.BLOCK_TIME)
+        work = [DecodeChannel(body, made.MAX_BYTES, True, rules) for body in self._config.bodies]
+        await asyncio.gather(*(self._pool.run(task) for task in work[: 4 * self._config.workers]))
+        started = time.perf_counter()
+        await asyncio.gather(*(self._pool.run(task) for task in work))
+        os.write(self._config.output, f"{time.perf_counter() - started}".encode())
+        raise Finished()
+
+
+def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
+    """The stage for the runtime."""
+    return DecodeJob(config, bus, meter)
+
+
+class DecodeWorker:
+    """A compute process for this one channel."""
+
+    activities: tuple[Activity, ...] = ()
+
+    def __init__(self, bus: Bus) -> None:
+        self.worker = bus.work({"work.derivation": run})
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Has no state."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Nobody listens."""
+
+
+def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:
+    """The worker for the runtime."""
+    return DecodeWorker(bus)
+
+
+def worker_seconds(bodies: Sequence[bytes], workers: int) -> float:
+    """How long `workers` compute processes take for all bodies. Forks, so that the caller's process stays as it is."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        os._exit(_run(tuple(bodies), workers, write))
+    os.close(write)
+    with os.fdopen(read) as answer:
+        text = answer.read()
+    os.waitpid(pid, 0)
+    return float(text)
+
+
+def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
+    from rollup_node.node.supervisor import run_node
+
+    rows = [
+        Row("compute", "rollup_node.tools.bench.decode_job:build_worker", None, copies=workers, numbered=True),
+        Row(
+            "derivation",
+            "rollup_node.tools.bench.decode_job:build",
+            JobConfig(bodies, workers, output),
+            one_shot=True,
+            keep=(output,),
+        ),
+    ]
+    return run_node(rows, NodeSettings(version="bench", log=LogSettings(Level.ERROR), log_output=2))
