@@ -1,0 +1,190 @@
+"""SSZ of execution payloads, in the four versions of the block topics (node-behaviour 13.4).
+
+A fixed part, little-endian, with offsets of the lists in it, then the lists: extra data, transactions, withdrawals.
+Offsets must say where things stand without gap or overlap; nothing is allocated by a number that was only claimed.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
+
+FIXED_SIZES = {1: 508, 2: 512, 3: 528, 4: 560}
+"""Bytes of the fixed part by version: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
+
+MOST_EXTRA_DATA = 32
+MOST_TRANSACTIONS = 1 << 20
+MOST_WITHDRAWALS = 16
+WITHDRAWAL_SIZE = 44
+
+_BASE = struct.Struct("<32s20s32s32s256s32sQQQQI32s32sI")
+_OFFSET = struct.Struct("<I")
+_BLOB_GAS = struct.Struct("<QQ")
+
+
+class SszError(ValueError):
+    """Not the SSZ of a payload of that version, or a payload that has no such SSZ."""
+
+
+class SszPayload(NamedTuple):
+    """A payload read, and how many withdrawals it had (an L2 block has none)."""
+
+    payload: ExecutionPayload
+    withdrawals: int
+
+
+class _Extras(NamedTuple):
+    withdrawals_at: int | None = None
+    blob_gas_used: int | None = None
+    excess_blob_gas: int | None = None
+    withdrawals_root: Hash | None = None
+
+
+def encode(payload: ExecutionPayload, version: int) -> bytes:
+    """The payload in a version; SszError if it lacks what the version has."""
+    fixed = FIXED_SIZES[version]
+    transactions = encode_list(payload.transactions)
+    transactions_at = fixed + len(payload.extra_data)
+    if len(payload.extra_data) > MOST_EXTRA_DATA:
+        raise SszError(f"{len(payload.extra_data)} bytes of extra data")
+    base = _BASE.pack(
+        payload.parent_hash,
+        payload.fee_recipient,
+        payload.state_root,
+        payload.receipts_root,
+        payload.logs_bloom,
+        payload.prev_randao,
+        payload.block_number,
+        payload.gas_limit,
+        payload.gas_used,
+        payload.timestamp,
+        fixed,
+        payload.base_fee.to_bytes(32, "little"),
+        payload.block_hash,
+        transactions_at,
+    )
+    extras = _encode_extras(payload, version, transactions_at + len(transactions))
+    return b"".join((base, extras, payload.extra_data, transactions))
+
+
+def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
+    extras = b""
+    if version >= 2:
+        if not payload.withdrawals:
+            raise SszError("the payload has no list of withdrawals")
+        extras += _OFFSET.pack(end)
+    if version >= 3:
+        if payload.blob_gas_used is None or payload.excess_blob_gas is None:
+            raise SszError("the payload has no blob gas fields")
+        extras += _BLOB_GAS.pack(payload.blob_gas_used, payload.excess_blob_gas)
+    if version >= 4:
+        if payload.withdrawals_root is None:
+            raise SszError("the payload has no withdrawals root")
+        extras += payload.withdrawals_root
+    return extras
+
+
+def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> SszPayload:
+    """Reads a payload of a version; the beacon root travels beside it. SszError for malformed bytes."""
+    fixed = FIXED_SIZES[version]
+    if len(data) < fixed:
+        raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
+    (
+        parent_hash,
+        fee_recipient,
+        state_root,
+        receipts_root,
+        logs_bloom,
+        prev_randao,
+        number,
+        gas_limit,
+        gas_used,
+        timestamp,
+        extra_data_at,
+        base_fee,
+        block_hash,
+        transactions_at,
+    ) = _BASE.unpack_from(data)
+    extras = _decode_extras(data, version)
+    end = len(data) if extras.withdrawals_at is None else extras.withdrawals_at
+    if extra_data_at != fixed:
+        raise SszError(f"extra data at {extra_data_at}, not at {fixed}")
+    if not extra_data_at <= transactions_at <= end <= len(data):
+        raise SszError(f"offsets {extra_data_at}, {transactions_at}, {end} in {len(data)} bytes")
+    if transactions_at - extra_data_at > MOST_EXTRA_DATA:
+        raise SszError(f"{transactions_at - extra_data_at} bytes of extra data")
+    payload = ExecutionPayload(
+        parent_hash=parent_hash,
+        fee_recipient=fee_recipient,
+        state_root=state_root,
+        receipts_root=receipts_root,
+        logs_bloom=logs_bloom,
+        prev_randao=prev_randao,
+        block_number=number,
+        gas_limit=gas_limit,
+        gas_used=gas_used,
+        timestamp=timestamp,
+        extra_data=data[extra_data_at:transactions_at],
+        base_fee=int.from_bytes(base_fee, "little"),
+        block_hash=block_hash,
+        transactions=decode_list(data, transactions_at, end),
+        withdrawals=extras.withdrawals_at is not None,
+        blob_gas_used=extras.blob_gas_used,
+        excess_blob_gas=extras.excess_blob_gas,
+        withdrawals_root=extras.withdrawals_root,
+        parent_beacon_root=parent_beacon_root,
+    )
+    return SszPayload(payload, _count_withdrawals(len(data) - end))
+
+
+def _decode_extras(data: bytes, version: int) -> _Extras:
+    if version == 1:
+        return _Extras()
+    (withdrawals_at,) = _OFFSET.unpack_from(data, FIXED_SIZES[1])
+    if version == 2:
+        return _Extras(withdrawals_at)
+    blob_gas_used, excess_blob_gas = _BLOB_GAS.unpack_from(data, FIXED_SIZES[2])
+    if version == 3:
+        return _Extras(withdrawals_at, blob_gas_used, excess_blob_gas)
+    return _Extras(withdrawals_at, blob_gas_used, excess_blob_gas, data[FIXED_SIZES[3] : FIXED_SIZES[4]])
+
+
+def encode_list(items: Sequence[bytes]) -> bytes:
+    """A list of byte strings: an offset for each, then the strings."""
+    if len(items) > MOST_TRANSACTIONS:
+        raise SszError(f"{len(items)} transactions")
+    offset = 4 * len(items)
+    offsets = []
+    for item in items:
+        offsets.append(offset)
+        offset += len(item)
+    return struct.pack(f"<{len(items)}I", *offsets) + b"".join(items)
+
+
+def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
+    """The byte strings of the list in `data[start:end]`."""
+    size = end - start
+    if not size:
+        return ()
+    first = int.from_bytes(data[start : min(start + 4, end)], "little")
+    if size < 4 or not 0 < first <= size or first % 4:
+        raise SszError(f"first transaction at {first} in {size} bytes")
+    count = first // 4
+    if count > MOST_TRANSACTIONS:
+        raise SszError(f"{count} transactions")
+    offsets = struct.unpack_from(f"<{count}I", data, start)
+    items = []
+    for begin, after in zip(offsets, (*offsets[1:], size), strict=True):
+        if not begin <= after <= size:
+            raise SszError(f"transaction from {begin} to {after} in {size} bytes")
+        items.append(data[start + begin : start + after])
+    return tuple(items)
+
+
+def _count_withdrawals(size: int) -> int:
+    count, rest = divmod(size, WITHDRAWAL_SIZE)
+    if rest or count > MOST_WITHDRAWALS:
+        raise SszError(f"{size} bytes of withdrawals")
+    return count

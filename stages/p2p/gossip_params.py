@@ -1,0 +1,56 @@
+"""The numbers of Gossipsub as OP Stack nodes set them (node-behaviour 13.7), and the bounds of our own."""
+
+import msgspec
+
+MESHSUB_12, MESHSUB_11, MESHSUB_10 = "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0"
+FLOODSUB = "/floodsub/1.0.0"
+PROTOCOLS = (MESHSUB_12, MESHSUB_11, MESHSUB_10, FLOODSUB)
+"""Best first."""
+
+MOST_RPC_BYTES = 10 * (1 << 20)
+MOST_PENDING = 256
+MOST_PENDING_BYTES = 64 << 20
+MOST_QUEUED_BYTES = 2 * MOST_RPC_BYTES
+MOST_SEEN = 1 << 16
+LONGEST_BACKOFF = 3600.0
+VALIDATION_SECONDS = 3.0
+
+
+class GossipParams(msgspec.Struct, frozen=True):
+    """Durations in seconds, `*_ticks` and `*_ttl_ticks` in heartbeats, `history_*` in windows of one heartbeat.
+
+    `allowance` and `allowance_refill` (bytes at most, and per heartbeat) bound the work that duplicates and refused
+    messages of one peer may cause, each counted as its size and `allowance_base`; a peer that has used them up is
+    not listened to for messages until the next heartbeat. This is ours, no rule of Gossipsub."""
+
+    d: int = 8
+    d_lo: int = 6
+    d_hi: int = 12
+    d_lazy: int = 6
+    d_score: int = 4
+    d_out: int = 2
+    gossip_factor: float = 0.25
+    heartbeat: float = 0.5
+    fanout_ttl: float = 24.0
+    history_length: int = 12
+    history_gossip: int = 3
+    seen_ttl: float = 65.0
+    prune_backoff: float = 60.0
+    unsubscribe_backoff: float = 10.0
+    backoff_slack: float = 2.0
+    backoff_clear_ticks: int = 15
+    graft_flood: float = 10.0
+    opportunistic_graft_ticks: int = 60
+    opportunistic_graft_peers: int = 2
+    ihave_length: int = 5000
+    ihave_messages: int = 10
+    iwant_followup: float = 3.0
+    retransmissions: int = 3
+    idontwant_messages: int = 1000
+    idontwant_from_bytes: int = 1024
+    idontwant_ttl_ticks: int = 3
+    flood_publish: bool = False
+    queue_length: int = 256
+    allowance: int = 64 << 20
+    allowance_refill: int = 4 << 20
+    allowance_base: int = 1 << 16
