@@ -12,15 +12,19 @@ from rollup_node.stages.protocol.addresses import L1_BLOCK, predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.forks.upgrades import load_bundle, upgrade_gas
+from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.batcher.forms import Form
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
+from rollup_node.tools.devnet.l2_alloc import read_alloc
 
 FORKS = FORK_NAMES[1:]
 PLAIN = Form(spans=False, blobs=False, compression=Compression.ZLIB)
 SLOT = int.from_bytes(keccak256(b"eip1967.proxy.implementation"), "big") - 1
+ATTESTATIONS, FEATURE_FLAGS = 0x21, 0x2D
+"""Their code differs from chain to chain, by a hash over chain and address, and by version."""
 DETERMINISTIC_DEPLOYER = bytes.fromhex("4e59b44847b379578588920ca78fbf26c0b4956c")
 DEPLOY = keccak256(b"deploy(bytes32,bytes)")[:4]
 IMPLEMENTATIONS = {
@@ -135,13 +139,18 @@ def test_forks_may_share_an_activation_block() -> None:
     assert implementations(rollup.verifier, 9).items() >= IMPLEMENTATIONS["isthmus"].items()
 
 
+def unpack(registry: Path, name: str, folder: Path) -> Path:
+    """A genesis file of the registry as plain JSON."""
+    dictionary = zstandard.ZstdCompressionDict((registry / "dictionary").read_bytes())
+    packed = (registry / f"{name}.json.zst").read_bytes()
+    file = folder / f"{name.replace('/', '-')}.json"
+    file.write_bytes(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
+    return file
+
+
 @pytest.mark.parametrize("name", ["sepolia/op", "mainnet/zora"])
 def test_real_proxies_and_contracts_are_upgraded_by_every_fork(shared_data: Path, tmp_path: Path, name: str) -> None:
-    folder = shared_data / "registry" / "genesis"
-    dictionary = zstandard.ZstdCompressionDict((folder / "dictionary").read_bytes())
-    packed = (folder / f"{name}.json.zst").read_bytes()
-    file = tmp_path / "genesis.json"
-    file.write_bytes(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
+    file = unpack(shared_data / "registry" / "genesis", name, tmp_path)
     rollup = SmallRollup(*(f"{fork}={3 * index}" for index, fork in enumerate(FORKS)), l2_alloc=file)
     rollup.run(36)
     activated = check(rollup)
@@ -152,3 +161,15 @@ def test_real_proxies_and_contracts_are_upgraded_by_every_fork(shared_data: Path
         expected |= karst_implementations() if fork == "karst" else IMPLEMENTATIONS.get(fork, {})
         assert implementations(rollup.verifier, activated[fork]) == expected, fork
     assert implementations(rollup.verifier, activated["lagoon"]).keys() == expected.keys()
+
+
+def test_karst_leaves_the_contracts_of_a_public_chain_that_began_with_it(shared_data: Path, tmp_path: Path) -> None:
+    registry = shared_data / "registry" / "genesis"
+    began = read_alloc(unpack(registry, "sepolia-devnet-2/sepolia-devnet-2", tmp_path)).alloc
+    rollup = SmallRollup("karst=3", l2_alloc=unpack(registry, "sepolia/op", tmp_path))
+    rollup.run(6)
+    check(rollup)
+    state = rollup.verifier.state()
+    found = {low: state.code(bytes.fromhex(text)) for low, text in implementations(rollup.verifier, 6).items()}
+    differing = {low for low in BY_DEPLOYMENT if to_hex(found[low]) != began[f"0x{'c0d3' * 9}{low:04x}"]["code"]}
+    assert differing == {ATTESTATIONS, FEATURE_FLAGS}
