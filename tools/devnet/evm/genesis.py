@@ -28,7 +28,10 @@ def number(value: Any) -> int:
     if value is None:
         return 0
     if isinstance(value, str):
-        return int(value, 16 if value.startswith("0x") else 10)
+        try:
+            return int(value, 16 if value.startswith("0x") else 10)
+        except ValueError:
+            raise ValueError(f"expected a number, got {value[:40]!r}") from None
     if type(value) is int:
         return value
     raise ValueError(f"expected a number, got {type(value).__name__}")
@@ -36,7 +39,10 @@ def number(value: Any) -> int:
 
 def data(value: Any) -> bytes:
     """Bytes of a genesis file: hex text with or without 0x, or nothing."""
-    return bytes.fromhex(value.removeprefix("0x")) if value else b""
+    try:
+        return bytes.fromhex(value.removeprefix("0x")) if value else b""
+    except ValueError:
+        raise ValueError(f"expected bytes in hex, got {value[:40]!r}") from None
 
 
 def _load_account(state: State, text: str, entry: Mapping[str, Any]) -> None:

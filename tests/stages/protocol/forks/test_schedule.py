@@ -164,3 +164,9 @@ def test_genesis_and_early_times_activate_nothing() -> None:
     assert schedule({"ecotone": 0}).activating(0) == ()
     assert schedule({"ecotone": 1}).activating(1) == (), "no block before it"
     assert [fork.name for fork in schedule({"ecotone": 1}).activating(2)] == ["ecotone"]
+
+
+def test_the_forks_that_are_active_at_a_time() -> None:
+    schedule = ForkSchedule({"regolith": 0, "canyon": 10, "ecotone": 10, "delta": 12}, 2, 300, 600)
+    names = [[fork.name for fork in schedule.active(time)] for time in (9, 10, 12)]
+    assert names == [["regolith"], ["regolith", "canyon", "ecotone"], ["regolith", "canyon", "delta", "ecotone"]]

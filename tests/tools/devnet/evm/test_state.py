@@ -111,3 +111,19 @@ def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
     touched = State(store, kept)
     touched.add_balance(A, 0)
     assert touched.commit() == EMPTY_ROOT
+
+
+def test_what_was_written_since_the_last_commit() -> None:
+    state = State(Store())
+    state.add_balance(B, 7)
+    state.set_storage(B, 5, 6)
+    state.commit()
+    assert list(state.changes()) == []
+    state.set_storage(B, 5, 0)
+    state.set_storage(B, 4, 1)
+    state.set_code(A, b"\x01")
+    state.storage(b"\xcc" * 20, 1)
+    first, second = state.changes()
+    assert (first.address, first.code, first.slots) == (A, b"\x01", {})
+    assert (second.address, second.code, second.slots) == (B, b"", {4: 1, 5: 0})
+    assert second.account is not None and second.account.balance == 7
