@@ -13,6 +13,7 @@ COMMANDS = {
     "devnet": "rollup_node.tools.devnet.cli",
     "batches": "rollup_node.node.commands.batches",
     "replay": "rollup_node.node.commands.replay",
+    "p2p": "rollup_node.node.commands.p2p",
 }
 """Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
 

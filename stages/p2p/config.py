@@ -10,7 +10,8 @@ MEMORY = "memory"
 
 class P2pConfig(msgspec.Struct, frozen=True):
     """The options `p2p.*` (options 2.7, node-behaviour 2.3). Durations in seconds, ports 0: any free one,
-    addresses and networks as text. Lists of bootnodes are exactly those to use: nothing is added to them here."""
+    addresses and networks as text. Lists of bootnodes are exactly those to use: nothing is added to them here.
+    `early_muxer`: name the multiplexer within the noise handshake, which saves a round trip with peers that do so too."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"
@@ -49,6 +50,7 @@ class P2pConfig(msgspec.Struct, frozen=True):
     dial_timeout: float = 10.0
     handshake_timeout: float = 10.0
     idle_timeout: float = 3600.0
+    early_muxer: bool = True
     limits: "TransportLimits" = msgspec.field(default_factory=lambda: TransportLimits())
 
 

@@ -24,6 +24,7 @@ _INLINE_KEY = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
 _LONGEST_TEXT = 128
+_SECRET_BYTES = 32
 
 
 class IdentityError(ValueError):
@@ -56,6 +57,14 @@ class PublicKey(NamedTuple):
             return _VERIFIERS[self.kind](self.data, message, signature)
         except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
             return False
+
+
+def secp256k1_key(point: bytes) -> PublicKey:
+    """The key of a curve point, compressed (33 bytes) or not (65); IdentityError if it is none."""
+    try:
+        return PublicKey(SECP256K1, CurvePoint(point).format())
+    except ValueError:
+        raise IdentityError("the public key is not a point of secp256k1 in 33 or 65 bytes") from None
 
 
 def decode_public_key(raw: bytes) -> PublicKey:
@@ -97,8 +106,8 @@ class Identity:
 
     def __init__(self, secret: bytes) -> None:
         try:
-            self._key = PrivateKey(secret)
-        except (ValueError, TypeError):
+            self._key = PrivateKey(secret if len(secret) == _SECRET_BYTES else b"")
+        except ValueError:
             raise IdentityError("the private key is not a number of 32 bytes within the group of secp256k1") from None
         self.secret = secret
         self.public_key = PublicKey(SECP256K1, self._key.public_key.format())

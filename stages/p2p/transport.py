@@ -58,6 +58,7 @@ class Owner(TypingProtocol):
     identity: Identity
     limits: TransportLimits
     timings: Timings
+    early_muxer: bool
     bytes_in: int
     bytes_out: int
 
@@ -140,6 +141,7 @@ class Connection(asyncio.Protocol):
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
             expected=self._expected,
+            offer_early=self._owner.early_muxer,
         )
         self._write([self._upgrade.take()])
 

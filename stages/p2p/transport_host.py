@@ -22,7 +22,7 @@ from rollup_node.stages.p2p.hosting import (
     StreamError,
     StreamHandler,
 )
-from rollup_node.stages.p2p.identity import Identity, PeerId, short_text
+from rollup_node.stages.p2p.identity import Identity, PeerId, peer_text, short_text
 from rollup_node.stages.p2p.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.store_peers import FOUND_TTL, PeerStore
 from rollup_node.stages.p2p.transport import Connection, Timings, TransportError
@@ -47,6 +47,7 @@ class Host:
         self.meter = meter
         self.limits = config.limits
         self.timings = Timings(config.handshake_timeout, config.idle_timeout)
+        self.early_muxer = config.early_muxer
         self.gater: Gater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
         self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external: Multiaddr | None = None
@@ -77,7 +78,7 @@ class Host:
                 f"cannot listen for peers on {ip}:{port}: {error.strerror} (p2p.listen.ip, p2p.listen.tcp)"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        log.info("listening for peers", address=self.addresses[0], peer=self.identity)
+        log.info("listening for peers", address=self.addresses[0], peer=peer_text(self.peer_id))
 
     async def stop(self) -> None:
         """Closes everything, within two seconds."""

@@ -1,0 +1,66 @@
+"""`rollup-node p2p`: keys and peer ids of the peer-to-peer network (node-behaviour 15)."""
+
+import sys
+from collections.abc import Callable, Sequence
+
+from rollup_node.node.exits import SetupError
+from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.version import PROGRAM
+from rollup_node.stages.p2p.identity import Identity, IdentityError, peer_text, secp256k1_key
+from rollup_node.stages.p2p.store_identity import new_secret
+
+_LONGEST_INPUT = 4096
+
+_HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id
+
+  genkey   prints a new private key as hex, for the file of p2p.priv.path
+  priv2id  reads a private key as hex from standard input, prints its peer id
+  pub2id   reads a secp256k1 public key as hex from standard input, prints its peer id
+"""
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs one of the commands."""
+    if not words or words[0] in ("-h", "--help"):
+        print(_HELP, end="")
+        return 0
+    name, *rest = words
+    if name not in _COMMANDS:
+        names = ", ".join(_COMMANDS)
+        raise SetupError(f"unknown command p2p {name[:80]!r}{did_you_mean(name, _COMMANDS)}; commands are {names}")
+    if rest:
+        raise SetupError(f"p2p {name} takes no arguments; keys are read from standard input")
+    print(_COMMANDS[name]())
+    return 0
+
+
+def _genkey() -> str:
+    return new_secret().hex()
+
+
+def _priv2id() -> str:
+    try:
+        return peer_text(Identity(_hex_input("a private key")).peer_id)
+    except IdentityError as error:
+        raise SetupError(f"p2p priv2id: {error}") from None
+
+
+def _pub2id() -> str:
+    try:
+        return peer_text(secp256k1_key(_hex_input("a public key")).peer_id)
+    except IdentityError as error:
+        raise SetupError(f"p2p pub2id: {error}") from None
+
+
+def _hex_input(what: str) -> bytes:
+    text = sys.stdin.read(_LONGEST_INPUT).strip().removeprefix("0x")
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if not raw:
+        raise SetupError(f"standard input must be {what} in hex, such as `{PROGRAM} p2p genkey` prints")
+    return raw
+
+
+_COMMANDS: dict[str, Callable[[], str]] = {"genkey": _genkey, "priv2id": _priv2id, "pub2id": _pub2id}

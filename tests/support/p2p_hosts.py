@@ -1,0 +1,111 @@
+"""Hosts of our own for tests: on the loopback interface alone, without discovery, nothing on disk."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from rollup_node.ipc.activity import Activity
+from rollup_node.node.networks import find_network
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.hosting import HostEvent, Stream
+from rollup_node.stages.p2p.identity import Identity, peer_text
+from rollup_node.stages.p2p.store_peers import PeerStore
+from rollup_node.stages.p2p.transport_host import Host
+
+ECHO = "/rollup-node/test/echo/1"
+MOST = 16 << 20
+
+
+def config(**options: Any) -> P2pConfig:
+    """Options that keep a host on the loopback interface."""
+    defaults: dict[str, Any] = {
+        "rollup": find_network("op-sepolia").config,
+        "listen_ip": "127.0.0.1",
+        "listen_tcp": 0,
+        "no_discovery": True,
+        "netrestrict": ("127.0.0.0/8",),
+    }
+    return P2pConfig(**{**defaults, **options})
+
+
+class TestHost(Host):
+    """A host that remembers its events."""
+
+    __test__ = False
+
+    def __init__(self, number: int, **options: Any) -> None:
+        super().__init__(config(**options), Identity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
+        self.events: list[HostEvent] = []
+        self.on_event(self.events.append)
+
+    @property
+    def dial_text(self) -> str:
+        """Its whole multiaddr."""
+        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_text(self.peer_id)}"
+
+    async def heard(self, kind: type[HostEvent], seconds: float = 10.0) -> Any:
+        """The first event of a kind."""
+        return await until(lambda: next((event for event in self.events if isinstance(event, kind)), None), seconds)
+
+
+@contextlib.asynccontextmanager
+async def running(number: int, **options: Any) -> AsyncIterator[TestHost]:
+    """A host that listens and echoes, and leaves no task behind."""
+    host = TestHost(number, **options)
+    host.handle(ECHO, echo)
+    await host.start()
+    try:
+        yield host
+    finally:
+        await host.stop()
+        host.store.close()
+
+
+async def echo(stream: Stream) -> None:
+    """Sends back what it got."""
+    await stream.write(await stream.read_all(MOST))
+
+
+async def through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
+    """What a peer echoes."""
+    _, stream = await host.open_stream(peer, [protocol])
+
+    async def send() -> None:
+        await stream.write(data)
+        stream.close()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(send())
+        answer = group.create_task(stream.read_all(MOST))
+    return answer.result()
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Waits for a condition to give something that counts as true."""
+    async with asyncio.timeout(seconds):
+        while not (found := condition()):
+            await asyncio.sleep(0.01)
+        return found
+
+
+@contextlib.asynccontextmanager
+async def driven(*activities: Activity) -> AsyncIterator[None]:
+    """Drives activities as the runtime does; errors end the test."""
+
+    async def drive(activity: Activity) -> None:
+        while True:
+            pause = await activity.step()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await activity.wake.wait()
+            activity.wake.clear()
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(drive(activity)) for activity in activities]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
