@@ -37,10 +37,15 @@ def version_at(config: RollupConfig, timestamp: int) -> int:
     return config.schedule().l2(timestamp).block_topic_version
 
 
+def has_beacon_root(version: int) -> bool:
+    """Whether the parent beacon root stands before the SSZ of that version."""
+    return version >= _FIRST_WITH_BEACON_ROOT
+
+
 def signed_part(payload: ExecutionPayload, version: int) -> bytes:
     """What stands after the signature; SszError for a payload that does not fit the version."""
     encoded = block_ssz.encode(payload, version)
-    if version < _FIRST_WITH_BEACON_ROOT:
+    if not has_beacon_root(version):
         return encoded
     if payload.parent_beacon_root is None:
         raise SszError("the payload has no parent beacon root")
@@ -59,7 +64,7 @@ def take_apart(content: bytes) -> SignedBlock:
 
 def read_signed_part(part: bytes, version: int) -> SszPayload:
     """The block in what was signed; SszError for malformed bytes."""
-    if version < _FIRST_WITH_BEACON_ROOT:
+    if not has_beacon_root(version):
         return block_ssz.decode(part, version)
     if len(part) < _ROOT_SIZE:
         raise SszError(f"{len(part)} bytes, fewer than a beacon root")

@@ -8,18 +8,12 @@ A peer that leaves with a total of zero or less keeps its record for a while, so
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from rollup_node.stages.p2p import score_decay
 from rollup_node.stages.p2p.identity import PeerId
-from rollup_node.stages.p2p.score_app import AppScores
+from rollup_node.stages.p2p.score_app import AppScores, app_params
 
 LIGHT, NONE = "light", "none"
-BLOCKS_PER_EPOCH = 6
-DECAY_TO_ZERO = 0.01
 MOST_RETAINED = 10_000
-
-
-def decay(slots: float) -> float:
-    """The factor per slot by which a value falls to a hundredth in `slots` slots."""
-    return float(DECAY_TO_ZERO ** (1 / slots))
 
 
 class Thresholds(NamedTuple):
@@ -49,14 +43,8 @@ class ScoreParams(NamedTuple):
     exempt: Callable[[str], bool] = lambda address: False
 
 
-def slot_seconds(block_time: int) -> float:
-    """The unit of all decays."""
-    return float(block_time or 2)
-
-
 def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> ScoreParams:
     """The parameters of `light` for a chain's block time in seconds."""
-    slot = slot_seconds(block_time)
     return ScoreParams(
         thresholds=Thresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
         app_weight=1.0,
@@ -64,9 +52,9 @@ def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False
         colocation_threshold=10,
         behaviour_weight=-16.0,
         behaviour_threshold=6.0,
-        behaviour_decay=decay(10 * BLOCKS_PER_EPOCH),
-        interval=slot,
-        retain=100 * BLOCKS_PER_EPOCH * slot,
+        behaviour_decay=score_decay.factor(10),
+        interval=score_decay.slot_seconds(block_time),
+        retain=score_decay.epochs_seconds(100, block_time),
         exempt=exempt,
     )
 
@@ -76,6 +64,13 @@ def none(block_time: int) -> ScoreParams:
     return light(block_time)._replace(
         thresholds=Thresholds(0.0, 0.0, 0.0, 0.0, 0.0), app_weight=0.0, colocation_weight=0.0, behaviour_weight=0.0
     )
+
+
+def peer_scores(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScores":
+    """The scores by the option `p2p.scoring`, `light` or `none`."""
+    if scoring == NONE:
+        return PeerScores(none(block_time), AppScores(app_params(block_time, enabled=False)))
+    return PeerScores(light(block_time, exempt), AppScores(app_params(block_time)))
 
 
 class Snapshot(NamedTuple):
@@ -177,7 +172,7 @@ class PeerScores:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
                 record.behaviour *= self.params.behaviour_decay
-                if record.behaviour < DECAY_TO_ZERO:
+                if record.behaviour < score_decay.TO_ZERO:
                     record.behaviour = 0.0
 
     def _colocation(self, record: _Record) -> float:

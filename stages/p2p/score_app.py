@@ -3,6 +3,7 @@ peer is connected and are forgotten some time after their last change; the peers
 
 from typing import NamedTuple
 
+from rollup_node.stages.p2p import score_decay
 from rollup_node.stages.p2p.identity import PeerId
 
 MOST_PEERS = 10_000
@@ -23,10 +24,15 @@ class AppParams(NamedTuple):
     decay: float
     interval: float
     retain: float
-    to_zero: float = 0.01
     caps: AppCounts = AppCounts(10.0, 9.0, 20.0)
     weights: AppCounts = AppCounts(0.5, -1.0, -20.0)
     enabled: bool = True
+
+
+def app_params(block_time: int, enabled: bool = True) -> AppParams:
+    """The parameters for a chain's block time in seconds."""
+    slot, kept = score_decay.slot_seconds(block_time), score_decay.epochs_seconds(100, block_time)
+    return AppParams(score_decay.factor(10), slot, kept, enabled=enabled)
 
 
 class AppScores:
@@ -89,7 +95,7 @@ class AppScores:
 
     def _decayed(self, count: float) -> float:
         count *= self.params.decay
-        return count if count >= self.params.to_zero else 0.0
+        return count if count >= score_decay.TO_ZERO else 0.0
 
     def _add(self, peer: PeerId, more: AppCounts, now: float) -> None:
         if self.params.enabled:
