@@ -1,0 +1,40 @@
+"""Our address as others see it. Each PONG says where its sender saw us; one network has one vote, and only a clear
+majority of enough fresh votes is believed."""
+
+from collections import Counter, OrderedDict
+
+from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId, network_group
+from rollup_node.stages.p2p.gater import is_believable
+
+FRESH_SECONDS = 300.0
+FEWEST_VOTES = 10
+_MOST_VOTES = 200
+
+
+class AddressVotes:
+    """The votes of the last minutes."""
+
+    def __init__(self) -> None:
+        self._votes: OrderedDict[bytes, tuple[Endpoint, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._votes)
+
+    def add(self, voter: NodeId, voter_at: Endpoint, seen: Endpoint, now: float) -> None:
+        """A node at this address says that it saw us at that one."""
+        if not seen.port or not is_believable(seen.ip, voter_at.ip):
+            return
+        key = network_group(voter_at.ip) or voter
+        self._votes.pop(key, None)
+        self._votes[key] = (seen, now)
+        while len(self._votes) > _MOST_VOTES:
+            self._votes.popitem(last=False)
+
+    def winner(self, now: float) -> Endpoint | None:
+        """The address that more than half of the fresh votes name; None if they are too few or not of one mind."""
+        while self._votes and next(iter(self._votes.values()))[1] <= now - FRESH_SECONDS:
+            self._votes.popitem(last=False)
+        if len(self._votes) < FEWEST_VOTES:
+            return None
+        ((address, count),) = Counter(seen for seen, _ in self._votes.values()).most_common(1)
+        return address if 2 * count > len(self._votes) else None

@@ -1,0 +1,178 @@
+"""Requests that were sent and not yet answered. One at a time goes to a node, so that a handshake never has to choose
+between several; the others wait their turn."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.discv5 import messages
+from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
+from rollup_node.stages.p2p.discv5.lookup import Lookup
+from rollup_node.stages.p2p.discv5.packets import WhoAreYou
+from rollup_node.stages.p2p.discv5.sessions import Random
+
+TIMEOUT = 0.7
+"""Seconds for an answer; a handshake starts them anew."""
+MOST_AT_ONCE = 128
+MOST_WAITING = 4
+_MOST_HANDSHAKES = 1
+_MOST_ANSWERS = 16
+
+
+class Purpose(Enum):
+    """What a request is for."""
+
+    CHECK = "check"
+    FETCH = "fetch"
+    LOOKUP = "lookup"
+
+
+@dataclass
+class Call:
+    """A request: a PING if there are no `distances`. What is below `lookup` is its progress."""
+
+    contact: Contact
+    purpose: Purpose
+    distances: tuple[int, ...] = ()
+    lookup: Lookup | None = None
+    request_id: bytes = b""
+    plain: bytes = b""
+    nonce: bytes = b""
+    deadline: float = 0.0
+    handshakes: int = 0
+    answers: int = 0
+    records: dict[NodeId, Enr] = field(default_factory=dict)
+
+
+class Outcome(NamedTuple):
+    """The end of a call: it was answered (by a PONG, or with the call's records) or not."""
+
+    call: Call
+    is_answered: bool
+    pong: messages.Pong | None = None
+
+
+class ToSend(NamedTuple):
+    """A datagram and where it goes."""
+
+    datagram: bytes
+    endpoint: Endpoint
+
+
+class Calls:
+    """All calls of a node. What must be sent is left in `outbox`."""
+
+    def __init__(self, channel: Channel, random: Random) -> None:
+        self._channel = channel
+        self._random = random
+        self._active: dict[NodeId, Call] = {}
+        self._waiting: dict[NodeId, deque[Call]] = {}
+        self._by_nonce: dict[bytes, Call] = {}
+        self.outbox: list[ToSend] = []
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def count(self, purpose: Purpose) -> int:
+        """How many calls for this purpose are under way."""
+        return sum(call.purpose is purpose for call in self._active.values())
+
+    def is_busy(self, node: NodeId) -> bool:
+        """Whether a node is being asked something."""
+        return node in self._active
+
+    def submit(self, call: Call, record_seq: int, now: float) -> bool:
+        """Sends a request, or lets it wait for the one before it; False when there are too many."""
+        node = call.contact.node_id
+        if node not in self._active:
+            if len(self._active) >= MOST_AT_ONCE:
+                return False
+            self._start(call, record_seq, now)
+            return True
+        waiting = self._waiting.setdefault(node, deque())
+        if len(waiting) >= MOST_WAITING:
+            return False
+        waiting.append(call)
+        return True
+
+    def challenged(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
+        """Answers a challenge; False if it is not for a request of ours to this address."""
+        call = self._by_nonce.get(whoareyou.nonce)
+        if call is None or call.contact.endpoint != sender or call.handshakes >= _MOST_HANDSHAKES:
+            return False
+        del self._by_nonce[whoareyou.nonce]
+        datagram = self._channel.answer(call.contact, whoareyou, own, call.plain)
+        if datagram is None:
+            return False
+        call.handshakes += 1
+        call.deadline = now + TIMEOUT
+        self.outbox.append(ToSend(datagram, sender))
+        return True
+
+    def answered(self, delivered: Delivered, own: Enr, now: float) -> Outcome | bool | None:
+        """Takes a response: the outcome if the call is complete, None if more is to come, False if nobody asked."""
+        call = self._active.get(delivered.node)
+        message = delivered.message
+        if call is None or call.contact.endpoint != delivered.endpoint or call.request_id != message.request_id:
+            return False
+        if isinstance(message, messages.Pong) and not call.distances:
+            return self._finish(Outcome(call, True, message), own, now)
+        if isinstance(message, messages.Nodes) and call.distances:
+            call.answers += 1
+            _collect(call, message)
+            if call.answers >= min(max(message.total, 1), _MOST_ANSWERS):
+                return self._finish(Outcome(call, True), own, now)
+            return None
+        return False
+
+    def expire(self, own: Enr, now: float) -> list[Outcome]:
+        """Ends the calls whose time is over; those with part of an answer count as answered."""
+        late = [call for call in self._active.values() if call.deadline <= now]
+        return [self._finish(Outcome(call, call.answers > 0), own, now) for call in late]
+
+    def _start(self, call: Call, record_seq: int, now: float) -> None:
+        call.request_id = self._request_id()
+        request = (
+            messages.FindNode(call.request_id, call.distances)
+            if call.distances
+            else messages.Ping(call.request_id, record_seq)
+        )
+        call.plain = messages.encode(request)
+        node, endpoint = call.contact.node_id, call.contact.endpoint
+        sealed = self._channel.seal(node, endpoint, call.plain) or self._channel.knock(node)
+        call.nonce, call.deadline = sealed.nonce, now + TIMEOUT
+        self._active[node] = self._by_nonce[sealed.nonce] = call
+        self.outbox.append(ToSend(sealed.datagram, endpoint))
+
+    def _finish(self, outcome: Outcome, own: Enr, now: float) -> Outcome:
+        call = outcome.call
+        node = call.contact.node_id
+        del self._active[node]
+        self._by_nonce.pop(call.nonce, None)
+        waiting = self._waiting.get(node)
+        if waiting:
+            self._start(waiting.popleft(), own.seq, now)
+        if not waiting:
+            self._waiting.pop(node, None)
+        return outcome
+
+    def _request_id(self) -> bytes:
+        """Eight bytes, the first not zero: some nodes take the id for a number and lose leading zeros."""
+        raw = self._random(8)
+        return raw if raw[0] else b"\x01" + raw[1:]
+
+
+def _collect(call: Call, message: messages.Nodes) -> None:
+    """Keeps those records that hold and lie at the distances asked for."""
+    for raw in message.records:
+        if len(call.records) >= messages.MOST_RECORDS:
+            return
+        try:
+            record = decode_record(raw)
+        except EnrError:
+            continue
+        if log_distance(record.node_id, call.contact.node_id) in call.distances:
+            call.records[record.node_id] = record

@@ -1,0 +1,179 @@
+"""Sealing and opening packets: messages go out under the session's keys, or as random bytes that make the other end ask
+who we are; what comes in is opened, challenged, or dropped with a reason."""
+
+from enum import Enum
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, host_group
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
+from rollup_node.stages.p2p.discv5.limits import GroupLimit, TokenBucket
+from rollup_node.stages.p2p.discv5.sessions import CHALLENGE_SECONDS, Challenge, Challenges, Random, Session, Sessions
+
+_CHALLENGES_PER_SECOND = (20.0, 60.0)
+_CHALLENGES_TO_ALL = (300.0, 600.0)
+
+
+class Drop(Enum):
+    """Why a datagram went no further."""
+
+    NOT_A_PACKET = "not a packet"
+    NOT_A_MESSAGE = "not a message"
+    RESTRICTED = "outside the allowed networks"
+    TOO_MANY = "too many from this address"
+    TOO_MANY_CHALLENGES = "too many challenges"
+    NOT_ASKED_FOR = "not asked for"
+    REPEATED = "seen before"
+    BAD_HANDSHAKE = "bad handshake"
+    OWN_NAME = "sent in our own name"
+
+
+class Delivered(NamedTuple):
+    """A message of a node that has proved its identity and that it receives at this address; `record` is the node's
+    own if a handshake brought or used one."""
+
+    node: NodeId
+    endpoint: Endpoint
+    message: messages.Message
+    record: Enr | None
+
+
+class Sealed(NamedTuple):
+    """A datagram to send, and the nonce by which a WHOAREYOU would refer to it."""
+
+    datagram: bytes
+    nonce: bytes
+
+
+Received = Delivered | packets.WhoAreYou | packets.MessagePacket | Drop
+"""A message packet means that it could not be opened and should be challenged."""
+
+
+class Channel:
+    """Sessions and challenges of one node, whose private key is `secret`."""
+
+    def __init__(self, secret: bytes, random: Random) -> None:
+        self._secret = secret
+        self._random = random
+        self.node_id = crypto.node_id(crypto.public_key(secret))
+        self.sessions = Sessions()
+        self.challenges = Challenges()
+        self._host_limit = GroupLimit(*_CHALLENGES_PER_SECOND)
+        self._limit = TokenBucket(*_CHALLENGES_TO_ALL)
+
+    def seal(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> Sealed | None:
+        """A message under the session's key; None without a session."""
+        session = self.sessions.newest(node, endpoint)
+        if session is None:
+            return None
+        nonce = session.nonce(self._random)
+        header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
+        return Sealed(header.packet(crypto.seal(session.write_key, nonce, plain, header.data)), nonce)
+
+    def knock(self, node: NodeId) -> Sealed:
+        """A message of random bytes, to be challenged for."""
+        nonce = self._random(packets.NONCE_SIZE)
+        header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
+        return Sealed(header.packet(self._random(packets.RANDOM_MESSAGE)), nonce)
+
+    def answer(self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plain: bytes) -> bytes | None:
+        """The handshake that a challenge asks for, with the message; the session is in force from then on. None if
+        the other's key is none."""
+        secret, ephemeral_key = self._ephemeral()
+        try:
+            shared = crypto.ecdh(contact.public_key, secret)
+        except crypto.CryptoError:
+            return None
+        write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge, self.node_id, contact.node_id)
+        session = Session(write_key, read_key)
+        self.sessions.add(contact.node_id, contact.endpoint, session)
+        nonce = session.nonce(self._random)
+        digest = crypto.identity_digest(whoareyou.challenge, ephemeral_key, contact.node_id)
+        header = packets.handshake_header(
+            *(self.node_id, contact.node_id, nonce, self._random(packets.IV_SIZE)),
+            signature=crypto.sign(self._secret, digest),
+            ephemeral_key=ephemeral_key,
+            record=record.raw if whoareyou.record_seq < record.seq else b"",
+        )
+        return header.packet(crypto.seal(write_key, nonce, plain, header.data))
+
+    def challenge(self, packet: packets.MessagePacket, sender: Endpoint, known: Enr | None, now: float) -> bytes | Drop:
+        """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender's record
+        as far as it is known."""
+        if not self._host_limit.take(host_group(sender.ip), now) or not self._limit.take(now):
+            return Drop.TOO_MANY_CHALLENGES
+        seq = known.seq if known is not None else 0
+        header = packets.whoareyou_header(
+            packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
+        )
+        challenge = Challenge(header.data, known, now + CHALLENGE_SECONDS)
+        self.challenges.add(packet.source, sender, challenge, now)
+        return header.packet()
+
+    def receive(self, datagram: bytes, sender: Endpoint, now: float) -> Received:
+        """What a datagram is."""
+        try:
+            packet = packets.decode(datagram, self.node_id)
+        except packets.PacketError:
+            return Drop.NOT_A_PACKET
+        if isinstance(packet, packets.WhoAreYou):
+            return packet
+        if packet.source == self.node_id:
+            return Drop.OWN_NAME
+        if isinstance(packet, packets.HandshakePacket):
+            return self._handshake(packet, sender, now)
+        opened = self.sessions.open(packet, sender)
+        if opened is None:
+            return packet
+        return Drop.REPEATED if opened.plain is None else _delivered(packet.source, sender, opened.plain, None)
+
+    def _handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> Received:
+        """Takes the session of a handshake that answers one of our challenges; any other leaves all as it is."""
+        pending = self.challenges.pending(packet.source, sender, now)
+        if not pending:
+            return Drop.NOT_ASKED_FOR
+        try:
+            brought = decode_record(packet.record) if packet.record else None
+        except EnrError:
+            return Drop.BAD_HANDSHAKE
+        for challenge in pending:
+            record = brought or challenge.record
+            if record is None or record.node_id != packet.source or not self._proves(packet, challenge, record):
+                continue
+            return self._accept(packet, sender, challenge, record)
+        return Drop.BAD_HANDSHAKE
+
+    def _proves(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
+        digest = crypto.identity_digest(challenge.data, packet.ephemeral_key, self.node_id)
+        return crypto.verify(record.public_key, packet.signature, digest)
+
+    def _accept(self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr) -> Received:
+        try:
+            shared = crypto.ecdh(packet.ephemeral_key, self._secret)
+        except crypto.CryptoError:
+            return Drop.BAD_HANDSHAKE
+        read_key, write_key = crypto.derive_keys(shared, challenge.data, packet.source, self.node_id)
+        plain = crypto.unseal(read_key, packet.nonce, packet.sealed, packet.data)
+        if plain is None:
+            return Drop.BAD_HANDSHAKE
+        session = Session(write_key, read_key)
+        session.remember(packet.nonce)
+        self.sessions.add(packet.source, sender, session)
+        self.challenges.settle(packet.source, sender)
+        return _delivered(packet.source, sender, plain, record)
+
+    def _ephemeral(self) -> tuple[bytes, bytes]:
+        """A new private key and its public key."""
+        while True:
+            secret = self._random(32)
+            try:
+                return secret, crypto.public_key(secret)
+            except crypto.CryptoError:
+                continue
+
+
+def _delivered(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> Received:
+    try:
+        return Delivered(node, endpoint, messages.decode(plain), record)
+    except messages.MessageError:
+        return Drop.NOT_A_MESSAGE

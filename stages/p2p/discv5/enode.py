@@ -1,0 +1,81 @@
+"""Bootnodes as they are written: node records, and `enode://` URLs, whose host may be a name."""
+
+import ipaddress
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_record
+from rollup_node.stages.p2p.gater import GaterError, IpAddress, parse_ip
+
+_KEY = re.compile(r"[0-9a-fA-F]{128}")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_LONGEST = 600
+
+
+class BootnodeError(ValueError):
+    """Not a bootnode; the text says why."""
+
+
+class Enode(NamedTuple):
+    """A node by its URL: compressed public key, host as an address or a name, UDP port."""
+
+    public_key: bytes
+    host: str
+    port: int
+
+    @property
+    def name(self) -> str | None:
+        """The host name to resolve; None for an address."""
+        return None if self.address is not None else self.host
+
+    @property
+    def address(self) -> IpAddress | None:
+        """The address; None for a name."""
+        try:
+            return parse_ip(self.host)
+        except GaterError:
+            return None
+
+    def contact(self, address: IpAddress) -> Contact:
+        """How to reach the node, its host being at this address."""
+        return Contact(crypto.node_id(self.public_key), self.public_key, Endpoint(address, self.port))
+
+
+def parse_bootnode(text: str) -> Enr | Enode:
+    """Reads a bootnode; BootnodeError says what is wrong with it."""
+    text = text.strip()
+    try:
+        return parse_record(text) if text.startswith(PREFIX) else _parse_enode(text)
+    except (EnrError, crypto.CryptoError, ValueError) as error:
+        raise BootnodeError(f"bootnode {text[:60]!r}: {error} (p2p.bootnodes)") from None
+
+
+def _parse_enode(text: str) -> Enode:
+    """`enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else that of the host."""
+    if len(text) > _LONGEST or not text.startswith("enode://"):
+        raise BootnodeError("expected enr:... or enode://...")
+    url = urlsplit(text)
+    if not _KEY.fullmatch(url.username or "") or not url.hostname:
+        raise BootnodeError("expected enode://<128 hex digits>@<host>:<port>")
+    port = url.port or 0
+    given = parse_qs(url.query).get("discport")
+    if given is not None:
+        if not (given[0].isascii() and given[0].isdigit()) or len(given[0]) > 5:
+            raise BootnodeError("discport is not a port")
+        port = int(given[0])
+    if not 0 < port <= 0xFFFF:
+        raise BootnodeError("no UDP port from 1 to 65535")
+    return Enode(crypto.compressed(bytes.fromhex(url.username or "")), _host(url.hostname), port)
+
+
+def _host(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    if not _NAME.fullmatch(host):
+        raise BootnodeError("neither an IP address nor a host name")
+    return host

@@ -1,0 +1,181 @@
+"""Node records (ENR) of the "v4" identity scheme: signed pairs of key and value that say where a node is reached and,
+by the key `opstack`, of which chain it is."""
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rollup_node.stages.p2p import varint
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
+from rollup_node.stages.p2p.gater import IpAddress
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keccak import keccak256
+
+LONGEST = 300
+PREFIX = "enr:"
+OPSTACK = b"opstack"
+_IDENTITY = b"v4"
+_LONGEST_TEXT = len(PREFIX) + 4 * (LONGEST + 2) // 3
+_FAMILIES = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
+
+
+class EnrError(ValueError):
+    """Not a node record, or not signed by the node it describes."""
+
+
+class OpStack(NamedTuple):
+    """The value of `opstack`: the L2 chain, and the version of the entry (0)."""
+
+    chain_id: int
+    version: int = 0
+
+    def encode(self) -> bytes:
+        """The value's bytes."""
+        return varint.encode(self.chain_id) + varint.encode(self.version)
+
+
+def decode_opstack(value: bytes) -> OpStack | None:
+    """Reads the value of `opstack`; what follows the two numbers is left out. None if it is damaged."""
+    try:
+        chain = varint.decode_padded(value)
+        version = varint.decode_padded(value, chain[1]) if chain else None
+    except varint.VarintError:
+        return None
+    return OpStack(chain[0], version[0]) if chain and version else None
+
+
+@dataclass(frozen=True)
+class Enr:
+    """A record whose signature holds. `raw` is its encoding, `pairs` the values as they are encoded, `public_key` the
+    compressed key of its node."""
+
+    raw: bytes
+    seq: int = field(compare=False)
+    pairs: Mapping[bytes, bytes] = field(compare=False, repr=False)
+    public_key: bytes = field(compare=False, repr=False)
+    node_id: NodeId = field(compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text form, `enr:...`."""
+        return PREFIX + base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
+
+    def value(self, key: bytes) -> bytes | None:
+        """The byte string under a key; None if there is none."""
+        try:
+            found = rlp.decode(self.pairs[key]) if key in self.pairs else None
+        except rlp.RlpError:
+            return None
+        return found if isinstance(found, bytes) else None
+
+    def udp(self, version: int) -> Endpoint | None:
+        """Where discovery reaches the node by IP version 4 or 6."""
+        return self._address(version, 1)
+
+    def tcp(self, version: int) -> Endpoint | None:
+        """Where libp2p reaches the node."""
+        return self._address(version, 2)
+
+    def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
+        """How discovery reaches the node, by the first of the IP versions that it has; None if it cannot."""
+        for version in versions:
+            if (endpoint := self.udp(version)) is not None:
+                return Contact(self.node_id, self.public_key, endpoint, self)
+        return None
+
+    @property
+    def opstack(self) -> OpStack | None:
+        """The chain that the node says it is of."""
+        value = self.value(OPSTACK)
+        return None if value is None else decode_opstack(value)
+
+    def _address(self, version: int, kind: int) -> Endpoint | None:
+        names = _FAMILIES[version]
+        ip = _ip(self.value(names[0]), version)
+        port = self._port(names[kind]) or self._port(_FAMILIES[4][kind])
+        return Endpoint(ip, port) if ip is not None and port else None
+
+    def _port(self, name: bytes) -> int:
+        value = self.value(name)
+        return int.from_bytes(value, "big") if value is not None and len(value) <= 2 else 0
+
+
+def _ip(value: bytes | None, version: int) -> IpAddress | None:
+    if value is None or len(value) != (4 if version == 4 else 16):
+        return None
+    address = ipaddress.ip_address(value)
+    return None if address.is_unspecified or address.is_multicast else address
+
+
+def sign_record(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
+    """Makes our own record of byte strings by key; `id` and `secp256k1` are added. EnrError if it is too long."""
+    key = crypto.public_key(secret)
+    strings = {**values, b"id": _IDENTITY, b"secp256k1": key}
+    pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}
+    content = [rlp.encode_int(seq)]
+    for name, value in pairs.items():
+        content += (rlp.encode_bytes(name), value)
+    signature = crypto.sign(secret, keccak256(rlp.encode_list(content)))
+    raw = rlp.encode_list([rlp.encode_bytes(signature), *content])
+    if len(raw) > LONGEST:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+    return Enr(raw, seq, pairs, key, crypto.node_id(key))
+
+
+def decode_record(raw: bytes) -> Enr:
+    """Reads a record and checks its signature; EnrError says what is wrong with it."""
+    if len(raw) > LONGEST:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+    try:
+        items = rlp.split(raw)
+        if len(items) < 2 or len(items) % 2:
+            raise EnrError("node record with a key but no value")
+        signature = rlp.decode_sized(rlp.decode(items[0]), crypto.SIGNATURE_SIZE)
+        seq = rlp.decode_int(rlp.decode(items[1]), bits=64)
+        pairs = _pairs(items)
+        key = _key(pairs)
+    except rlp.RlpError as error:
+        raise EnrError(f"node record: {error}") from None
+    try:
+        identity = crypto.node_id(key)
+    except crypto.CryptoError as error:
+        raise EnrError(f"node record: {error}") from None
+    if not crypto.verify(key, signature, keccak256(rlp.encode_list(items[1:]))):
+        raise EnrError("node record with a wrong signature")
+    return Enr(raw, seq, pairs, key, identity)
+
+
+def parse_record(text: str) -> Enr:
+    """Reads the text form; EnrError says what is wrong with it."""
+    if len(text) > _LONGEST_TEXT or not text.isascii() or not text.startswith(PREFIX):
+        raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
+    body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")
+    try:
+        raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise EnrError("node record that is not base64") from None
+    return decode_record(raw)
+
+
+def _pairs(items: list[bytes]) -> dict[bytes, bytes]:
+    pairs: dict[bytes, bytes] = {}
+    last = None
+    for at in range(2, len(items), 2):
+        name = rlp.decode(items[at])
+        if not isinstance(name, bytes) or (last is not None and name <= last):
+            raise EnrError("node record whose keys are not in order")
+        pairs[name] = items[at + 1]
+        last = name
+    return pairs
+
+
+def _key(pairs: Mapping[bytes, bytes]) -> bytes:
+    if pairs.get(b"id") != rlp.encode_bytes(_IDENTITY):
+        raise EnrError("node record of another identity scheme than v4")
+    if b"secp256k1" not in pairs:
+        raise EnrError("node record without a public key")
+    return rlp.decode_sized(rlp.decode(pairs[b"secp256k1"]), crypto.PUBLIC_KEY_SIZE)

@@ -1,0 +1,53 @@
+"""Our own record: what it says, and a new version of it whenever that changes."""
+
+from dataclasses import dataclass
+
+from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStack, sign_record
+from rollup_node.stages.p2p.gater import IpAddress
+
+
+@dataclass(frozen=True)
+class Advertised:
+    """What our record says besides who we are. Ports of 0 and an `ip` of None are left out, so that others do not try
+    to reach us where they cannot."""
+
+    chain_id: int
+    ip: IpAddress | None
+    udp: int
+    tcp: int
+
+    def values(self) -> dict[bytes, bytes]:
+        """The record's values by key."""
+        found = {OPSTACK: OpStack(self.chain_id).encode()}
+        if self.ip is None:
+            return found
+        six = "6" if self.ip.version == 6 else ""
+        found[f"ip{six}".encode()] = self.ip.packed
+        for name, port in (("udp", self.udp), ("tcp", self.tcp)):
+            if port:
+                found[f"{name}{six}".encode()] = port.to_bytes(2, "big").lstrip(b"\0")
+        return found
+
+
+class LocalRecord:
+    """Our record. `seq` is the number of its first version, Unix milliseconds, so that it rises over restarts; a
+    record of before (`former`) that says the same is kept as it is."""
+
+    def __init__(self, secret: bytes, advertised: Advertised, seq: int, former: Enr | None = None) -> None:
+        self._secret = secret
+        self.advertised = advertised
+        fresh = sign_record(secret, max(seq, former.seq + 1 if former else 0), advertised.values())
+        self.record = former if former is not None and former.pairs == fresh.pairs else fresh
+
+    def move(self, endpoint: Endpoint) -> bool:
+        """Says that discovery reaches us here; whether that is new."""
+        return self.advertise(Advertised(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp))
+
+    def advertise(self, advertised: Advertised) -> bool:
+        """Says this from now on; whether that is new."""
+        if advertised == self.advertised:
+            return False
+        self.advertised = advertised
+        self.record = sign_record(self._secret, self.record.seq + 1, advertised.values())
+        return True

@@ -1,0 +1,93 @@
+"""A walk towards a target: of the nearest nodes heard of, three at a time are asked for nodes near the target, until
+the nearest sixteen have answered. Nothing that is answered makes it ask more than a fixed number of nodes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance
+
+CONCURRENCY = 3
+WIDTH = 16
+MOST_ASKED = 64
+_MOST_HEARD_OF = 256
+_DISTANCES = 3
+
+
+class Query(NamedTuple):
+    """Ask this node for nodes at these distances from it."""
+
+    contact: Contact
+    distances: tuple[int, ...]
+
+
+@dataclass
+class Lookup:
+    """The state of one walk. `own` is our node id, which is never asked."""
+
+    target: NodeId
+    own: NodeId
+    heard_of: dict[NodeId, Contact] = field(default_factory=dict)
+    asked: set[NodeId] = field(default_factory=set)
+    waiting: set[NodeId] = field(default_factory=set)
+    answered: set[NodeId] = field(default_factory=set)
+    failed: set[NodeId] = field(default_factory=set)
+
+    def add(self, contacts: Iterable[Contact]) -> None:
+        """Hears of nodes."""
+        for contact in contacts:
+            if contact.node_id != self.own:
+                self.heard_of.setdefault(contact.node_id, contact)
+        if len(self.heard_of) > _MOST_HEARD_OF:
+            kept = self._by_closeness()[:_MOST_HEARD_OF]
+            self.heard_of = {contact.node_id: contact for contact in kept}
+
+    def next_queries(self) -> list[Query]:
+        """Whom to ask now; each node is named once."""
+        free = min(CONCURRENCY - len(self.waiting), MOST_ASKED - len(self.asked))
+        fresh = [contact for contact in self._nearest() if contact.node_id not in self.asked][: max(free, 0)]
+        for contact in fresh:
+            self.asked.add(contact.node_id)
+            self.waiting.add(contact.node_id)
+        return [Query(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
+
+    def answer(self, node: NodeId, found: Iterable[Contact]) -> None:
+        """Takes the nodes that one has answered."""
+        self.waiting.discard(node)
+        self.answered.add(node)
+        self.add(found)
+
+    def fail(self, node: NodeId) -> None:
+        """One did not answer."""
+        self.waiting.discard(node)
+        self.failed.add(node)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nobody is left to be asked or waited for."""
+        if self.waiting:
+            return False
+        return len(self.asked) >= MOST_ASKED or all(contact.node_id in self.asked for contact in self._nearest())
+
+    @property
+    def result(self) -> list[Contact]:
+        """The nearest nodes that answered, nearest first."""
+        return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:WIDTH]
+
+    def _nearest(self) -> list[Contact]:
+        return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:WIDTH]
+
+    def _by_closeness(self) -> list[Contact]:
+        return sorted(self.heard_of.values(), key=lambda contact: closeness(contact.node_id, self.target))
+
+
+def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
+    """The distances from a node at which nodes near the target are, the best first: the target's own, then those next
+    to it."""
+    middle = log_distance(node, target)
+    found = [middle]
+    step = 1
+    while len(found) < _DISTANCES:
+        found += [distance for distance in (middle + step, middle - step) if 1 <= distance <= 256]
+        step += 1
+    return tuple(found[:_DISTANCES])

@@ -1,0 +1,179 @@
+"""The messages of discovery v5.1: a type byte, then an RLP list that begins with the request's id."""
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.gater import IpAddress
+from rollup_node.stages.protocol import rlp
+
+MOST_RECORDS = 16
+"""Records in all answers to one FINDNODE."""
+MOST_DISTANCES = 32
+_LONGEST_ID = 8
+_RECORDS_PER_MESSAGE = 3
+
+
+class MessageError(ValueError):
+    """Not a message of a kind that we know, or of a wrong form."""
+
+
+class Ping(NamedTuple):
+    """Are you alive? My record is of this version."""
+
+    request_id: bytes
+    record_seq: int
+
+
+class Pong(NamedTuple):
+    """I am, my record is of this version, and I see you at this address."""
+
+    request_id: bytes
+    record_seq: int
+    ip: IpAddress
+    port: int
+
+
+class FindNode(NamedTuple):
+    """Which nodes do you know at these distances from yourself?"""
+
+    request_id: bytes
+    distances: tuple[int, ...]
+
+
+class Nodes(NamedTuple):
+    """Some of the nodes asked for, one of `total` answers; the records are encoded."""
+
+    request_id: bytes
+    total: int
+    records: tuple[bytes, ...]
+
+
+class TalkRequest(NamedTuple):
+    """A question of another protocol."""
+
+    request_id: bytes
+    protocol: bytes
+    request: bytes
+
+
+class TalkResponse(NamedTuple):
+    """Its answer, empty when the protocol is not spoken."""
+
+    request_id: bytes
+    response: bytes
+
+
+Request = Ping | FindNode | TalkRequest
+Response = Pong | Nodes | TalkResponse
+Message = Request | Response
+
+
+def encode(message: Message) -> bytes:
+    """The bytes to be sealed."""
+    kind = _KINDS[type(message)]
+    return bytes((kind,)) + rlp.encode_list([rlp.encode_bytes(message.request_id), *_fields(message)])
+
+
+def decode(plain: bytes) -> Message:
+    """Reads a message that was opened; MessageError says what is wrong with it."""
+    if not plain or plain[0] not in _READERS:
+        raise MessageError(f"message of type {plain[0] if plain else 'none'}")
+    count, reader = _READERS[plain[0]]
+    try:
+        items = rlp.split(plain, 1)
+        if len(items) != count:
+            raise MessageError(f"message of {len(items)} items")
+        request_id = _bytes(items[0])
+        if len(request_id) > _LONGEST_ID:
+            raise MessageError("request id of more than 8 bytes")
+        return reader(request_id, items[1:])
+    except rlp.RlpError as error:
+        raise MessageError(str(error)) from None
+
+
+def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
+    """The answers to a FINDNODE, few enough records in each for the largest packet."""
+    chosen = tuple(records)[:MOST_RECORDS]
+    starts = range(0, max(len(chosen), 1), _RECORDS_PER_MESSAGE)
+    return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
+
+
+def _fields(message: Message) -> list[bytes]:
+    if isinstance(message, Ping):
+        return [rlp.encode_int(message.record_seq)]
+    if isinstance(message, Pong):
+        address = rlp.encode_bytes(message.ip.packed)
+        return [rlp.encode_int(message.record_seq), address, rlp.encode_int(message.port)]
+    if isinstance(message, FindNode):
+        return [rlp.encode_list([rlp.encode_int(distance) for distance in message.distances])]
+    if isinstance(message, Nodes):
+        return [rlp.encode_int(message.total), rlp.encode_list(message.records)]
+    if isinstance(message, TalkRequest):
+        return [rlp.encode_bytes(message.protocol), rlp.encode_bytes(message.request)]
+    return [rlp.encode_bytes(message.response)]
+
+
+def _bytes(item: bytes) -> bytes:
+    is_list, start, stop = rlp.header(item, 0, len(item))
+    if is_list:
+        raise MessageError("list where bytes must be")
+    return item[start:stop]
+
+
+def _number(item: bytes, size: int = 8) -> int:
+    """A number; leading zeros are let pass, as other nodes do."""
+    raw = _bytes(item)
+    if len(raw) > size:
+        raise MessageError(f"number of {len(raw)} bytes")
+    return int.from_bytes(raw, "big")
+
+
+def _ip(item: bytes) -> IpAddress:
+    raw = _bytes(item)
+    if len(raw) not in (4, 16):
+        raise MessageError(f"IP address of {len(raw)} bytes")
+    address = ipaddress.ip_address(raw)
+    return address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def _distances(item: bytes) -> tuple[int, ...]:
+    found = tuple(dict.fromkeys(_number(part, 2) for part in rlp.split(item)))
+    if any(distance > 256 for distance in found):
+        raise MessageError("distance above 256")
+    return found[:MOST_DISTANCES]
+
+
+def _ping(request_id: bytes, items: list[bytes]) -> Ping:
+    return Ping(request_id, _number(items[0]))
+
+
+def _pong(request_id: bytes, items: list[bytes]) -> Pong:
+    return Pong(request_id, _number(items[0]), _ip(items[1]), _number(items[2], 2))
+
+
+def _find_node(request_id: bytes, items: list[bytes]) -> FindNode:
+    return FindNode(request_id, _distances(items[0]))
+
+
+def _nodes(request_id: bytes, items: list[bytes]) -> Nodes:
+    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MOST_RECORDS]))
+
+
+def _talk_request(request_id: bytes, items: list[bytes]) -> TalkRequest:
+    return TalkRequest(request_id, _bytes(items[0]), _bytes(items[1]))
+
+
+def _talk_response(request_id: bytes, items: list[bytes]) -> TalkResponse:
+    return TalkResponse(request_id, _bytes(items[0]))
+
+
+_KINDS = {Ping: 1, Pong: 2, FindNode: 3, Nodes: 4, TalkRequest: 5, TalkResponse: 6}
+_READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Message]]] = {
+    1: (2, _ping),
+    2: (4, _pong),
+    3: (2, _find_node),
+    4: (3, _nodes),
+    5: (3, _talk_request),
+    6: (2, _talk_response),
+}

@@ -1,0 +1,136 @@
+"""The three kinds of packets: a header masked with the receiver's node id, and for two of them a sealed message."""
+
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.contact import NodeId
+
+SHORTEST = 63
+LONGEST = 1280
+IV_SIZE = 16
+NONCE_SIZE = 12
+WHOAREYOU_SIZE = 63
+RANDOM_MESSAGE = 32
+"""Bytes in the place of a message that has no key yet."""
+
+_MAGIC = b"discv5" + b"\x00\x01"
+_STATIC = len(_MAGIC) + 1 + NONCE_SIZE + 2
+_MESSAGE, _WHOAREYOU, _HANDSHAKE = range(3)
+_WHOAREYOU_DATA = 24
+_HANDSHAKE_HEAD = 34
+
+
+class PacketError(ValueError):
+    """Not a packet of discovery v5.1, or not for us."""
+
+
+class MessagePacket(NamedTuple):
+    """A message sealed with a session's key; `data` is what the seal covers besides."""
+
+    source: NodeId
+    nonce: bytes
+    sealed: bytes
+    data: bytes
+
+
+class WhoAreYou(NamedTuple):
+    """The answer to a message that could not be opened: `nonce` is that message's, `challenge` what the handshake is
+    bound to, `record_seq` the version of the receiver's record that is known (0: none)."""
+
+    nonce: bytes
+    record_seq: int
+    challenge: bytes
+
+
+class HandshakePacket(NamedTuple):
+    """A message with the proof of identity and the key that it is sealed with; `record` may be empty."""
+
+    source: NodeId
+    nonce: bytes
+    signature: bytes
+    ephemeral_key: bytes
+    record: bytes
+    sealed: bytes
+    data: bytes
+
+
+Packet = MessagePacket | WhoAreYou | HandshakePacket
+
+
+class Header(NamedTuple):
+    """A header to be sent: `data` is its plain form with the initial vector before it."""
+
+    dest: NodeId
+    iv: bytes
+    data: bytes
+
+    def packet(self, sealed: bytes = b"") -> bytes:
+        """The datagram."""
+        return self.iv + crypto.Mask(self.dest, self.iv)(self.data[IV_SIZE:]) + sealed
+
+
+def decode(datagram: bytes, own: NodeId) -> Packet:
+    """Reads a datagram that was sent to us; PacketError says what is wrong with it."""
+    if not SHORTEST <= len(datagram) <= LONGEST:
+        raise PacketError(f"packet of {len(datagram)} bytes")
+    unmask = crypto.Mask(own, datagram[:IV_SIZE])
+    start = IV_SIZE + _STATIC
+    fixed = unmask(datagram[IV_SIZE:start])
+    if not fixed.startswith(_MAGIC):
+        raise PacketError("packet that is not of discovery v5.1 or not for this node")
+    flag, nonce, size = fixed[8], fixed[9:21], int.from_bytes(fixed[21:], "big")
+    auth = unmask(datagram[start : start + size])
+    if len(auth) != size:
+        raise PacketError("packet that ends within its header")
+    data = datagram[:IV_SIZE] + fixed + auth
+    sealed = datagram[start + size :]
+    if flag == _WHOAREYOU:
+        return _whoareyou(nonce, auth, data, sealed)
+    if len(sealed) < crypto.TAG_SIZE:
+        raise PacketError("packet without a message")
+    if flag == _MESSAGE and size == len(own):
+        return MessagePacket(auth, nonce, sealed, data)
+    if flag == _HANDSHAKE and size >= _HANDSHAKE_HEAD:
+        return _handshake(nonce, auth, data, sealed)
+    raise PacketError(f"packet of type {flag} with {size} bytes of header")
+
+
+def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> Header:
+    """The header of an ordinary message."""
+    return _header(_MESSAGE, dest, nonce, iv, source)
+
+
+def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, record_seq: int, iv: bytes) -> Header:
+    """A whole WHOAREYOU packet, whose plain form is the challenge."""
+    return _header(_WHOAREYOU, dest, nonce, iv, id_nonce + record_seq.to_bytes(8, "big"))
+
+
+def handshake_header(
+    source: NodeId, dest: NodeId, nonce: bytes, iv: bytes, *, signature: bytes, ephemeral_key: bytes, record: bytes
+) -> Header:
+    """The header of a message that completes a handshake."""
+    sizes = bytes((len(signature), len(ephemeral_key)))
+    return _header(_HANDSHAKE, dest, nonce, iv, source + sizes + signature + ephemeral_key + record)
+
+
+def _header(flag: int, dest: NodeId, nonce: bytes, iv: bytes, auth: bytes) -> Header:
+    plain = _MAGIC + bytes((flag,)) + nonce + len(auth).to_bytes(2, "big") + auth
+    return Header(dest, iv, iv + plain)
+
+
+def _whoareyou(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> WhoAreYou:
+    if len(auth) != _WHOAREYOU_DATA or sealed:
+        raise PacketError("WHOAREYOU of a wrong size")
+    return WhoAreYou(nonce, int.from_bytes(auth[16:], "big"), data)
+
+
+def _handshake(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> HandshakePacket:
+    if auth[32] != crypto.SIGNATURE_SIZE or auth[33] != crypto.PUBLIC_KEY_SIZE:
+        raise PacketError("handshake of another identity scheme than v4")
+    key_at = _HANDSHAKE_HEAD + crypto.SIGNATURE_SIZE
+    record_at = key_at + crypto.PUBLIC_KEY_SIZE
+    if len(auth) < record_at:
+        raise PacketError("handshake that ends within its keys")
+    return HandshakePacket(
+        auth[:32], nonce, auth[_HANDSHAKE_HEAD:key_at], auth[key_at:record_at], auth[record_at:], sealed, data
+    )

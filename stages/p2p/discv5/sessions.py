@@ -1,0 +1,124 @@
+"""Keys shared with other nodes, each bound to one UDP address, and the challenges sent to those with whom there are
+none yet. Both are kept in bounded numbers; a session that was dropped is simply made anew."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.bounded import BoundedMap
+from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId, host_group
+from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
+
+CHALLENGE_SECONDS = 1.0
+"""How long a challenge may be answered."""
+MOST_SESSIONS = 1000
+MOST_SESSIONS_PER_HOST = 128
+MOST_CHALLENGES = 1000
+MOST_CHALLENGES_PER_HOST = 64
+_CHALLENGES_PER_NODE = 3
+_SESSIONS_PER_NODE = 2
+_REMEMBERED_NONCES = 32
+_MOST_MESSAGES = 1 << 32
+
+Random = Callable[[int], bytes]
+"""That many unpredictable bytes."""
+Key = tuple[NodeId, Endpoint]
+
+
+@dataclass
+class Session:
+    """Two keys, how many messages were sealed with ours, and the nonces last seen of theirs, against repetition."""
+
+    write_key: bytes
+    read_key: bytes
+    sent: int = 0
+    seen: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
+
+    def nonce(self, random: Random) -> bytes:
+        """A nonce that was never used with this key: the count, then random bytes."""
+        self.sent += 1
+        return self.sent.to_bytes(4, "big") + random(NONCE_SIZE - 4)
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no nonce is left."""
+        return self.sent >= _MOST_MESSAGES - 1
+
+    def remember(self, nonce: bytes) -> bool:
+        """Notes the nonce of a message that was opened; False if it had been seen before."""
+        if nonce in self.seen:
+            return False
+        self.seen[nonce] = None
+        if len(self.seen) > _REMEMBERED_NONCES:
+            self.seen.popitem(last=False)
+        return True
+
+
+class Opened(NamedTuple):
+    """What a session made of a message: `plain` is None if it was opened before."""
+
+    plain: bytes | None
+
+
+class Sessions:
+    """The sessions by node and address, newest first. Two are kept of each, because both ends may shake hands at the
+    same moment and then write with different keys."""
+
+    def __init__(self) -> None:
+        self._kept: BoundedMap[Key, tuple[Session, ...]] = BoundedMap(MOST_SESSIONS, MOST_SESSIONS_PER_HOST)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, node: NodeId, endpoint: Endpoint, session: Session) -> None:
+        """Makes this the session to write with."""
+        older = self._kept.get((node, endpoint)) or ()
+        self._kept.put((node, endpoint), host_group(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
+
+    def newest(self, node: NodeId, endpoint: Endpoint) -> Session | None:
+        """The session to write with; None if there is none."""
+        found = self._kept.get((node, endpoint))
+        return found[0] if found and not found[0].is_used_up else None
+
+    def open(self, packet: MessagePacket, sender: Endpoint) -> Opened | None:
+        """Opens a message by any of the sessions with its sender; None if none of them can."""
+        for session in self._kept.get((packet.source, sender)) or ():
+            plain = crypto.unseal(session.read_key, packet.nonce, packet.sealed, packet.data)
+            if plain is not None:
+                return Opened(plain if session.remember(packet.nonce) else None)
+        return None
+
+
+class Challenge(NamedTuple):
+    """A WHOAREYOU that was sent: what the handshake must be bound to, and the record known when it was."""
+
+    data: bytes
+    record: Enr | None
+    until: float
+
+
+class Challenges:
+    """The challenges that may still be answered, the last few of each node, so that nobody can replace one by forging
+    messages in another's name."""
+
+    def __init__(self) -> None:
+        self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MOST_CHALLENGES, MOST_CHALLENGES_PER_HOST)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, node: NodeId, endpoint: Endpoint, challenge: Challenge, now: float) -> None:
+        """Notes one that is being sent."""
+        fresh = (challenge, *self.pending(node, endpoint, now))[:_CHALLENGES_PER_NODE]
+        self._kept.put((node, endpoint), host_group(endpoint.ip), fresh)
+
+    def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[Challenge, ...]:
+        """Those that this node may still answer, newest first."""
+        return tuple(found for found in self._kept.get((node, endpoint)) or () if found.until > now)
+
+    def settle(self, node: NodeId, endpoint: Endpoint) -> None:
+        """Drops the challenges of a node that has answered one."""
+        self._kept.pop((node, endpoint))

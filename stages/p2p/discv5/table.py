@@ -1,0 +1,177 @@
+"""The neighbours of a node: buckets of sixteen by distance, each with a few replacements. Only nodes that have answered
+at the address in their record are told to others; few nodes of one network are let in, so that nobody fills the table
+from a single place."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance, network_group
+from rollup_node.stages.p2p.discv5.enr import Enr
+
+BUCKET_SIZE = 16
+REPLACEMENTS = 10
+PER_NETWORK_IN_BUCKET = 2
+PER_NETWORK = 10
+RECHECK_SECONDS = 300.0
+"""How often a node that answers is asked whether it is alive."""
+RETRY_SECONDS = 10.0
+_MOST_CHECKS = 27
+
+
+@dataclass
+class Entry:
+    """A node in the table. `checks` grows with each answer and falls to a third with each that is missing; at zero it
+    is not alive, or not yet known to be."""
+
+    record: Enr
+    contact: Contact
+    next_check: float
+    checks: int = 0
+    failures: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it has answered and not stopped to."""
+        return self.checks > 0
+
+
+@dataclass
+class Bucket:
+    """Nodes at one distance."""
+
+    entries: dict[NodeId, Entry] = field(default_factory=dict)
+    replacements: dict[NodeId, Entry] = field(default_factory=dict)
+    networks: Counter[bytes] = field(default_factory=Counter)
+
+
+class Table:
+    """All buckets around our node id. `versions`: the IP versions by which nodes can be reached."""
+
+    def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
+        self._own = own
+        self._versions = versions
+        self._buckets: dict[int, Bucket] = {}
+        self._networks: Counter[bytes] = Counter()
+
+    def __len__(self) -> int:
+        return sum(len(bucket.entries) for bucket in self._buckets.values())
+
+    def __iter__(self) -> Iterator[Entry]:
+        for bucket in self._buckets.values():
+            yield from bucket.entries.values()
+
+    @property
+    def live(self) -> list[Entry]:
+        """The nodes known to be alive."""
+        return [entry for entry in self if entry.is_live]
+
+    @property
+    def has_live(self) -> bool:
+        """Whether any node is known to be alive."""
+        return any(entry.is_live for entry in self)
+
+    def get(self, node: NodeId) -> Entry | None:
+        """A node in the table, or among the replacements."""
+        bucket = self._bucket(node)
+        return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
+
+    def offer(self, record: Enr, now: float) -> Entry | None:
+        """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
+        known = self.get(record.node_id)
+        if known is not None and record.seq <= known.record.seq:
+            return known
+        contact = record.contact(self._versions)
+        if known is not None:
+            if contact is not None and contact.endpoint == known.contact.endpoint:
+                known.record, known.contact = record, contact
+                return known
+            self._remove(record.node_id)
+        if contact is None or record.node_id == self._own:
+            return None
+        return self._add(Entry(record, contact, next_check=now))
+
+    def answered(self, node: NodeId, now: float) -> None:
+        """A node has answered at its address."""
+        entry = self.get(node)
+        if entry is not None:
+            entry.checks = min(entry.checks + 1, _MOST_CHECKS)
+            entry.failures = 0
+            entry.next_check = now + RECHECK_SECONDS
+
+    def failed(self, node: NodeId, now: float) -> Entry | None:
+        """A node has not answered; the entry if it is out of the table for it."""
+        entry = self.get(node)
+        if entry is None:
+            return None
+        entry.checks //= 3
+        entry.failures += 1
+        entry.next_check = now + RETRY_SECONDS * entry.failures
+        if entry.checks or entry.failures < 2:
+            return None
+        self._remove(node)
+        return entry
+
+    def due(self, now: float) -> Entry | None:
+        """The node whose check is due for the longest time; it is not named again until it has answered or failed, or
+        some time has passed."""
+        found = min(self, key=lambda entry: entry.next_check, default=None)
+        if found is None or found.next_check > now:
+            return None
+        found.next_check = now + RETRY_SECONDS
+        return found
+
+    def nearest(self, target: NodeId, count: int) -> list[Contact]:
+        """The nodes nearest to a target, live or not known to be dead."""
+        usable = [entry.contact for entry in self if entry.is_live or not entry.failures]
+        return sorted(usable, key=lambda contact: closeness(contact.node_id, target))[:count]
+
+    def at_distances(self, distances: Iterable[int]) -> list[Enr]:
+        """The records of live nodes at these distances from us."""
+        buckets = [self._buckets[distance] for distance in distances if distance in self._buckets]
+        return [entry.record for bucket in buckets for entry in bucket.entries.values() if entry.is_live]
+
+    def _bucket(self, node: NodeId) -> Bucket | None:
+        return self._buckets.get(log_distance(node, self._own))
+
+    def _add(self, entry: Entry) -> Entry | None:
+        bucket = self._buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
+        group = network_group(entry.contact.endpoint.ip)
+        if group is not None:
+            if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self._networks[group] >= PER_NETWORK:
+                return None
+            bucket.networks[group] += 1
+            self._networks[group] += 1
+        if len(bucket.entries) < BUCKET_SIZE:
+            bucket.entries[entry.record.node_id] = entry
+            return entry
+        if len(bucket.replacements) >= REPLACEMENTS:
+            self._leave(bucket, bucket.replacements.pop(next(iter(bucket.replacements))))
+        bucket.replacements[entry.record.node_id] = entry
+        return entry
+
+    def _remove(self, node: NodeId) -> None:
+        """Takes a node out; the replacement that was live, or was heard of last, moves up."""
+        bucket = self._bucket(node)
+        if bucket is None:
+            return
+        replacement = bucket.replacements.pop(node, None)
+        if replacement is not None:
+            self._leave(bucket, replacement)
+            return
+        entry = bucket.entries.pop(node, None)
+        if entry is None:
+            return
+        self._leave(bucket, entry)
+        if bucket.replacements:
+            best = max(reversed(bucket.replacements), key=lambda key: bucket.replacements[key].checks)
+            bucket.entries[best] = bucket.replacements.pop(best)
+
+    def _leave(self, bucket: Bucket, entry: Entry) -> None:
+        group = network_group(entry.contact.endpoint.ip)
+        if group is None:
+            return
+        for counter in (bucket.networks, self._networks):
+            counter[group] -= 1
+            if not counter[group]:
+                del counter[group]
