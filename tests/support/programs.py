@@ -172,6 +172,8 @@ class Program:
 class Devnet(Program):
     """A local network (`rollup-node devnet`) with its data directory `net`; one second between L1 blocks."""
 
+    nodes = ("sequencer", "verifier")
+
     def __init__(self, watch: Any, *words: str, duration: float = 100.0, json: bool = True) -> None:
         self.root: Path = watch.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
@@ -229,7 +231,7 @@ class Devnet(Program):
 
     def wait_up(self, seconds: float = 40.0) -> None:
         """Waits until both nodes have a safe block beyond genesis."""
-        for name in ("sequencer", "verifier"):
+        for name in self.nodes:
             self.wait_safe(1, name, seconds)
 
     def ready(self, name: str) -> bool:
@@ -238,18 +240,18 @@ class Devnet(Program):
 
     def kill_row(self, name: str, role: str) -> None:
         """Kills one process of a node, and waits for the next life of its row."""
-        self.signal_row(name, role, signal.SIGKILL)
-
-    def signal_row(self, name: str, role: str, number: signal.Signals) -> None:
-        """Signals one process of a node by its pid, and waits for the next life of its row."""
         before = self.processes(name)[role]
-        os.kill(before["pid"], number)
+        os.kill(before["pid"], signal.SIGKILL)
+        self.wait_replaced(name, before)
+
+    def wait_replaced(self, name: str, before: Mapping[str, Any]) -> None:
+        """Waits for the life of a row that follows an entry of `processes.json`."""
 
         def replaced() -> bool:
-            after = self.processes(name).get(role)
+            after = self.processes(name).get(before["role"])
             return after is not None and after["incarnation"] > before["incarnation"]
 
-        self.wait(replaced, f"{role} of the {name} to be replaced")
+        self.wait(replaced, f"{before['role']} of the {name} to be replaced")
         assert not is_alive(before["pid"])
 
     def finish(self, seconds: float = 40.0) -> dict[str, Any]:
