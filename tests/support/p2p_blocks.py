@@ -1,0 +1,86 @@
+"""Blocks of a made-up chain for tests of gossip and sync: right hashes, links, and a signer."""
+
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.p2p import block_message
+from rollup_node.stages.p2p.block_signing import LocalSigner
+from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId
+
+CHAIN_ID = 901
+GENESIS_TIME = 1_700_000_000
+BLOCK_TIME = 2
+SIGNER = LocalSigner(b"\x11" * 32)
+FORKS = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian")
+LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
+
+
+def chain_config(last_fork: str = "jovian") -> RollupConfig:
+    """A chain with the forks up to one of them at genesis."""
+    forks = FORKS[: FORKS.index(last_fork) + 1]
+    genesis = Genesis(
+        BlockId(0, bytes(32)),
+        BlockId(0, bytes(32)),
+        GENESIS_TIME,
+        SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000),
+    )
+    return RollupConfig(
+        genesis=genesis,
+        block_time=BLOCK_TIME,
+        max_sequencer_drift=600,
+        seq_window_size=3600,
+        channel_timeout=300,
+        l1_chain_id=900,
+        l2_chain_id=CHAIN_ID,
+        fork_times={name: GENESIS_TIME for name in forks},
+        batch_inbox=bytes(20),
+        deposit_contract=bytes(20),
+        l1_system_config=bytes(20),
+    )
+
+
+def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **changes: Any) -> ExecutionPayload:
+    """A block of a version with its own hash; `changes` are made before it is computed."""
+    fields: dict[str, Any] = {
+        "parent_hash": parent,
+        "fee_recipient": b"\x42" * 20,
+        "state_root": b"\x01" * 32,
+        "receipts_root": b"\x02" * 32,
+        "logs_bloom": bytes(255) + b"\x03",
+        "prev_randao": b"\x04" * 32,
+        "block_number": number,
+        "gas_limit": 30_000_000,
+        "gas_used": 21_000,
+        "timestamp": GENESIS_TIME + BLOCK_TIME * number,
+        "extra_data": b"extra",
+        "base_fee": 10**9,
+        "block_hash": bytes(32),
+        "transactions": (b"\x7e" + bytes(99), b"\x02" + number.to_bytes(8, "big") * 20),
+        "withdrawals": version >= 2,
+        "blob_gas_used": 0 if version >= 3 else None,
+        "excess_blob_gas": 0 if version >= 3 else None,
+        "withdrawals_root": b"\x05" * 32 if version >= 4 else None,
+        "parent_beacon_root": b"\x06" * 32 if version >= 3 else None,
+    }
+    payload = ExecutionPayload(**(fields | changes))
+    return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
+
+
+def chain(count: int, version: int = 4, first: int = 1) -> list[ExecutionPayload]:
+    """Blocks that link, from number `first` on."""
+    blocks: list[ExecutionPayload] = []
+    for number in range(first, first + count):
+        blocks.append(block(version, number, blocks[-1].block_hash if blocks else bytes(32)))
+    return blocks
+
+
+def signed(
+    payload: ExecutionPayload, version: int = 4, signer: LocalSigner = SIGNER, chain_id: int = CHAIN_ID
+) -> bytes:
+    """The decompressed gossip message of a block."""
+    part = block_message.signed_part(payload, version)
+    return signer.sign(chain_id, part) + part
