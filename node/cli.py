@@ -14,6 +14,7 @@ COMMANDS = {
     "batches": "rollup_node.node.commands.batches",
     "replay": "rollup_node.node.commands.replay",
     "p2p": "rollup_node.node.commands.p2p",
+    "decode": "rollup_node.node.commands.decode",
 }
 """Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
 

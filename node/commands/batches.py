@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import Outputs, Parser, address, block_number, read, run
+from rollup_node.node.commands.common import HELP_END, Outputs, address, read, run
+from rollup_node.node.commands.flags import Parser, block_number
 from rollup_node.node.exits import SetupError
 from rollup_node.node.processes import Row
 from rollup_node.stages.derivation.process_listing import ListingConfig
@@ -14,7 +15,7 @@ channels; the batcher is the one of the genesis config, changed by the updates i
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
-    parser = Parser("batches", DESCRIPTION)
+    parser = Parser("batches", DESCRIPTION, HELP_END)
     parser.add_argument("--from-l1", type=block_number, required=True, metavar="N", help="first L1 block")
     parser.add_argument("--to-l1", type=block_number, required=True, metavar="M", help="last L1 block, included")
     parser.add_argument("--batcher", type=address, metavar="ADDRESS", help="take this sender's transactions instead")

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from rollup_node.ipc.log import Level
 from rollup_node.node.chain_choice import ChosenChain, choose_chain
 from rollup_node.node.checks import Endpoints, Patience, check_beacon, check_l1
+from rollup_node.node.commands.flags import Parser
 from rollup_node.node.exits import SetupError
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.options.parsing import parse_options
@@ -26,18 +27,6 @@ PATIENCE = Patience(whole=10.0)
 HELP_END = "Options of the node for its L1, beacon node, network and logs are taken as well: rollup-node --help."
 
 
-class Parser(argparse.ArgumentParser):
-    """A command's own flags; what it does not know is left for the node's options."""
-
-    def __init__(self, command: str, description: str) -> None:
-        super().__init__(
-            prog=f"{PROGRAM} {command}", description=description, epilog=HELP_END, allow_abbrev=False, add_help=True
-        )
-
-    def error(self, message: str) -> NoReturn:
-        raise SetupError(message)
-
-
 class Command(NamedTuple):
     """A command line read: its own flags, the node's options, the chain."""
 
@@ -47,7 +36,8 @@ class Command(NamedTuple):
 
 
 def read(parser: Parser, words: Sequence[str]) -> Command:
-    """Reads a command line; SetupError for anything wrong."""
+    """Reads a command line, the flags that the command does not know being options of the node; SetupError for
+    anything wrong."""
     own, rest = parser.parse_known_args(list(words))
     parsed = parse_options(rest, os.environ)
     values = parsed.values
@@ -123,10 +113,3 @@ def address(text: str) -> bytes:
     if len(found) != 20:
         raise argparse.ArgumentTypeError(f"{text!r} is not an address of 20 bytes in hex")
     return found
-
-
-def block_number(text: str) -> int:
-    """A block number given as a flag."""
-    if not (text.isascii() and text.isdigit()) or int(text) >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a block number")
-    return int(text)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from rollup_node.node.commands.common import Outputs, Parser, block_number, read, run
+from rollup_node.node.commands.common import HELP_END, Outputs, read, run
+from rollup_node.node.commands.flags import Parser, block_number
 from rollup_node.node.exits import SetupError
 from rollup_node.node.processes import Row
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -15,7 +16,7 @@ reading begins where a node would begin; with a file, or --from-l1, at the safe 
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when all blocks were derived and none differs."""
-    parser = Parser("replay", DESCRIPTION)
+    parser = Parser("replay", DESCRIPTION, HELP_END)
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
     parser.add_argument("--l2", metavar="URL", help="an execution engine's JSON-RPC (no JWT) with the L2 blocks")

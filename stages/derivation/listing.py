@@ -1,9 +1,6 @@
 """Every batch in a range of L1 blocks, without judging any: what `rollup-node batches` lists."""
 
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
-
-import msgspec
 
 from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.channel_bank import ReadyChannel
@@ -11,28 +8,14 @@ from rollup_node.stages.derivation.channel_reader import ChannelReader, span_rul
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
 from rollup_node.stages.derivation.intake import Intake
 from rollup_node.stages.derivation.l1_traversal import L1Traversal
+from rollup_node.stages.derivation.listed_batch import ListedBatch, hashes_digest
 from rollup_node.stages.derivation.needs import Flow, NeedBlobs, NeedDecoded
 from rollup_node.stages.derivation.reasons import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.derivation.trace import Trace
 from rollup_node.stages.messages import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
-
-
-class ListedBatch(msgspec.Struct, frozen=True):
-    """One batch: the L1 block in which its channel ended, the channel, and what is in it. `parent` is a parent hash, or
-    the 20 bytes of a span's parent check; `digest` is the sha256 over the keccak hashes of its transactions."""
-
-    inclusion: int
-    channel: bytes
-    kind: str
-    first_timestamp: int
-    blocks: int
-    transactions: int
-    parent: bytes
-    digest: Hash
+from rollup_node.stages.protocol.types import Address, BlobRef, L1Block
 
 
 class Listing:
@@ -90,7 +73,7 @@ class Listing:
 
 
 def _listed(batch: SingularBatch | SpanBatch, channel: ReadyChannel, inclusion: int) -> ListedBatch:
-    digest = sha256(b"".join(map(keccak256, batch.transactions))).digest()
+    digest = hashes_digest(batch.transactions)
     count = len(batch.transactions)
     if isinstance(batch, SingularBatch):
         return ListedBatch(inclusion, channel.id, "singular", batch.timestamp, 1, count, batch.parent_hash, digest)

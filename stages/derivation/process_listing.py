@@ -3,7 +3,6 @@
 import asyncio
 import os
 import time
-from typing import Any
 
 import msgspec
 import orjson
@@ -11,7 +10,8 @@ import orjson
 from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
 from rollup_node.ipc.bus import Bus
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
-from rollup_node.stages.derivation.listing import ListedBatch, Listing
+from rollup_node.stages.derivation.listed_batch import ListedBatch, batch_text, batch_values
+from rollup_node.stages.derivation.listing import Listing
 from rollup_node.stages.messages import (
     BlobsFound,
     BlobsMissing,
@@ -134,13 +134,8 @@ class ListingStage:
         return batches
 
     def _line(self, batch: ListedBatch) -> str:
-        values = batch_values(batch)
-        if self._config.as_json:
-            return orjson.dumps(values).decode() + "\n"
-        return (
-            f"L1 {batch.inclusion}  channel {batch.channel.hex()}  {batch.kind}  time {batch.first_timestamp}  "
-            f"blocks {batch.blocks}  transactions {batch.transactions}  {batch.digest.hex()}\n"
-        )
+        text = orjson.dumps(batch_values(batch)).decode() if self._config.as_json else batch_text(batch)
+        return text + "\n"
 
     def _ask(self, now: float) -> None:
         first = self._next
@@ -169,21 +164,6 @@ class ListingStage:
     async def _write(self, descriptor: int, text: str) -> None:
         if text:
             await asyncio.to_thread(write_all, descriptor, text.encode())
-
-
-def batch_values(batch: ListedBatch) -> dict[str, Any]:
-    """A batch as the JSON object of `batches`."""
-    parent = "parent_hash" if batch.kind == "singular" else "parent_check"
-    return {
-        "inclusion": batch.inclusion,
-        "channel": batch.channel.hex(),
-        "kind": batch.kind,
-        "first_timestamp": batch.first_timestamp,
-        "blocks": batch.blocks,
-        "transactions": batch.transactions,
-        parent: batch.parent.hex(),
-        "tx_hashes_sha256": batch.digest.hex(),
-    }
 
 
 def write_all(descriptor: int, data: bytes) -> None:

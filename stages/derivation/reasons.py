@@ -74,6 +74,8 @@ class Why(Enum):
     BANK_SUPERSEDED = Rule("CB10", "frame", "frame {number} of channel {channel} lies beyond its closing frame {end}")
     BANK_FULL = Rule("CB12", "channel", "channel {channel} was the oldest of {size} bytes, {limit} are allowed")
 
+    CHANNEL_INCOMPLETE = Rule("CB5", "channel", "channel {channel} is not complete: frame {number} is missing")
+
     STAGING_TIMEOUT = Rule(
         "CA1", "channel", "channel {channel}, opened at L1 block {opened}, timed out after {timeout}"
     )

@@ -59,6 +59,8 @@ def read_singular(data: bytes, at: int) -> SingularFields:
 
 def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Where the content of the byte string at `at` begins and ends."""
+    if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
+        return at + 1, stop
     try:
         is_list, start, stop = header(data, at, end)
     except RlpError as error:

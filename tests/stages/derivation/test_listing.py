@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rollup_node.stages.derivation.listing import ListedBatch, Listing
+from rollup_node.stages.derivation.listed_batch import ListedBatch
+from rollup_node.stages.derivation.listing import Listing
 from rollup_node.stages.derivation.reasons import Dropped
 
 

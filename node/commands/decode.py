@@ -1,0 +1,217 @@
+"""`rollup-node decode`: batches in files, decoded by the deriver's own parsers in this one process."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from rollup_node.node.commands.flags import Parser, chain_id, timestamp
+from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
+from rollup_node.node.exits import SetupError
+from rollup_node.node.networks import find_network
+from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.version import PROGRAM
+from rollup_node.stages.derivation.decoding import READERS, Decoder, DecodingRules, Found, Outcome
+from rollup_node.stages.derivation.listed_batch import batch_text, batch_values
+from rollup_node.stages.derivation.outline import OutlinedBlock, SpanOutline
+from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+
+DESCRIPTION = """Decodes the batches in files of bytes or hex text and writes one line for each. Frames of several files
+are joined by channel, in the order given. What does not decode is told on standard error with its file, its offset and
+the rule; the exit code is 1 if nothing was decoded. Rules that depend on time are taken in their widest form unless
+--network or --fork-time is given; then by the time of --l1-time, or else of each channel's first batch."""
+
+MAX_BYTES = {
+    "blob": 1_000_000,
+    "data": 8_000_000,
+    "frames": 8_000_000,
+    "channel": 32_000_000,
+    "batch": 100_000_000,
+    "raw-span": 100_000_000,
+}
+"""The longest content of a file of each kind."""
+
+SHOWN_OF_A_RULE = 50
+DEFAULT_BLOCK_TIME = 2
+CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; 0 when at least one batch was decoded."""
+    flags = _parser().parse_args(list(words))
+    report = Report(flags.json, flags.full, _missing(flags))
+    try:
+        for outcome in _outcomes(flags.files, flags.kind, _rules(flags), report):
+            report.take(outcome)
+        report.end()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0 if report.decoded else 1
+
+
+def _parser() -> Parser:
+    parser = Parser("decode", DESCRIPTION)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="bytes, or hex text with or without 0x")
+    parser.add_argument(
+        "--as",
+        dest="kind",
+        required=True,
+        choices=tuple(READERS),
+        help="a blob; a transaction's data or frames (version byte, then frames); a compressed channel body; a batch"
+        " with its type byte; a span batch without it",
+    )
+    parser.add_argument("--network", metavar="NAME", help="a built-in network: chain id, times and forks are its own")
+    parser.add_argument("--chain-id", type=chain_id, metavar="N", help="L2 chain id, for transactions of span batches")
+    parser.add_argument("--genesis-time", type=timestamp, metavar="T", help="time of the L2 genesis block, default 0")
+    parser.add_argument("--block-time", type=timestamp, metavar="S", help="seconds between L2 blocks, default 2")
+    parser.add_argument(
+        "--fork-time",
+        action="append",
+        default=[],
+        metavar="NAME=T",
+        help="when a fork activates (repeatable); forks before it without a time are active, those after it never",
+    )
+    parser.add_argument("--l1-time", type=timestamp, metavar="T", help="time of the L1 block at which all is read")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--full", action="store_true", help="with the blocks and their transactions")
+    return parser
+
+
+def _rules(flags: Any) -> DecodingRules:
+    times: dict[str, int] = {}
+    span, schedule = SpanRules(0, 0, DEFAULT_BLOCK_TIME), None
+    if flags.network is not None:
+        config = find_network(flags.network).config
+        span = SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time)
+        times = dict(config.fork_times)
+    given = {name: getattr(flags, name) for name in CHAIN_FLAGS if getattr(flags, name) is not None}
+    span = msgspec.structs.replace(span, **given)
+    times |= _fork_times(flags.fork_time)
+    if times:
+        last = max(index for index, name in enumerate(FORK_NAMES) if name in times)
+        times = dict.fromkeys(FORK_NAMES[:last], 0) | times
+        schedule = ForkSchedule(times, span.block_time, channel_timeout=300, max_sequencer_drift=600)
+    return DecodingRules(span, schedule, flags.l1_time)
+
+
+def _fork_times(given: Sequence[str]) -> dict[str, int]:
+    times = {}
+    for text in given:
+        name, equals, time = text.partition("=")
+        name = name.lower()
+        if not equals or not (time.isascii() and time.isdigit() and len(time) < 20):
+            raise SetupError(f"--fork-time {text[:80]!r} is not NAME=T, a fork and a time in seconds")
+        if name not in FORK_NAMES:
+            forks = ", ".join(FORK_NAMES)
+            raise SetupError(f"unknown fork {name[:80]!r}{did_you_mean(name, FORK_NAMES)}; forks are {forks}")
+        times[name] = int(time)
+    return times
+
+
+def _missing(flags: Any) -> str:
+    """What span batches cannot be told without."""
+    if flags.network is not None:
+        return ""
+    lacks = {"chain_id": "the transactions' hashes are those of chain id 0", "genesis_time": "times count from genesis"}
+    found = [f"{text} (no --{name.replace('_', '-')})" for name, text in lacks.items() if getattr(flags, name) is None]
+    return ", ".join(found)
+
+
+def _outcomes(files: Sequence[str], kind: str, rules: DecodingRules, report: "Report") -> Iterator[Outcome]:
+    decoder = Decoder(rules, kind)
+    for path in files:
+        name = shown_name(path)
+        try:
+            content = read_content(path, MAX_BYTES[kind])
+        except TooLarge as error:
+            report.complain(f"{name}: offset {error.limit}: {error}, which is the most that is read of such a file")
+        except NotHex as error:
+            report.complain(f"{name}: offset {error.offset}: {error}")
+        else:
+            yield from decoder.read(name, content)
+            del content
+    yield from decoder.finish()
+
+
+class Report:
+    """What is written: batches to standard output, all else to standard error. `missing` says what makes span batches
+    incomplete."""
+
+    def __init__(self, as_json: bool, full: bool, missing: str) -> None:
+        self.decoded = False
+        self._as_json = as_json
+        self._full = full
+        self._missing = missing
+        self._troubles: Counter[str] = Counter()
+
+    def take(self, outcome: Outcome) -> None:
+        """Writes a batch or a trouble; of very many troubles by one rule only the first."""
+        if isinstance(outcome, Found):
+            self._batch(outcome)
+            return
+        self._troubles[outcome.rule] += 1
+        if self._troubles[outcome.rule] <= SHOWN_OF_A_RULE:
+            self.complain(f"{outcome.place}: {outcome.text}")
+
+    def end(self) -> None:
+        """Says how many troubles were left out."""
+        for rule, count in self._troubles.items():
+            if count > SHOWN_OF_A_RULE:
+                self.complain(f"{count - SHOWN_OF_A_RULE} more like this (rule {rule})")
+
+    def complain(self, text: str) -> None:
+        """One line on standard error."""
+        print(f"{PROGRAM}: {text}", file=sys.stderr)
+
+    def _batch(self, found: Found) -> None:
+        batch = found.batch
+        if isinstance(batch, SpanOutline) and self._missing:
+            self.complain(f"warning: of span batches {self._missing}")
+            self._missing = ""
+        self.decoded = True
+        listed = batch.listed(found.place.channel)
+        write = sys.stdout.write
+        if not self._as_json:
+            write(batch_text(listed) + "\n")
+            if self._full:
+                _write_text(batch.blocks())
+            return
+        line = orjson.dumps(batch_values(listed)).decode()
+        if self._full:
+            write(line[:-1] + ',"l2_blocks":[')
+            _write_json(batch.blocks())
+            line = "]}"
+        write(line + "\n")
+
+
+def _write_json(blocks: Iterator[OutlinedBlock]) -> None:
+    """Blocks as JSON objects, in pieces: a batch may be larger than what can be held."""
+    write, between = sys.stdout.write, ""
+    for block in blocks:
+        epoch: dict[str, Any] = {"number": block.epoch_number}
+        values: dict[str, Any] = {"timestamp": block.timestamp, "epoch": epoch}
+        if block.epoch_hash is not None:
+            epoch["hash"] = f"0x{block.epoch_hash.hex()}"
+        if block.parent_hash is not None:
+            values["parent_hash"] = f"0x{block.parent_hash.hex()}"
+        write(between + orjson.dumps(values).decode()[:-1] + ',"transactions":[')
+        comma = ""
+        for transaction in block.transactions:
+            write(f'{comma}"0x{transaction.hex()}"')
+            comma = ","
+        write("]}")
+        between = ","
+
+
+def _write_text(blocks: Iterator[OutlinedBlock]) -> None:
+    for block in blocks:
+        sys.stdout.write(f"  block of time {block.timestamp}  epoch {block.epoch_number}\n")
+        for transaction in block.transactions:
+            sys.stdout.write(f"    0x{transaction.hex()}\n")
