@@ -14,7 +14,7 @@ from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, 
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
 from rollup_node.tools.devnet.ports import PortInUse
-from rollup_node.tools.devnet.run import DirectoryInUse, NoProgress, Result, data_directory, run
+from rollup_node.tools.devnet.run import NoProgress, Result, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except (ChildEnded, StartFailed, PortInUse, DirectoryInUse, NoProgress, EndpointError, RpcFailure) as error:
+    except (ChildEnded, StartFailed, PortInUse, UnusableDirectory, NoProgress, EndpointError, RpcFailure) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -58,11 +58,11 @@ def _print(result: Result, as_json: bool) -> None:
 def _prepare(settings: DevnetSettings) -> int:
     if settings.data_dir is None:
         raise SettingsError("--prepare: give the --data-dir to write into")
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    places, now = Places(settings.data_dir), int(time.time())
-    write_secrets(places)
-    write_json(places.l1_genesis, l1_genesis(now))
-    write_json(places.l1_chain, l1_chain_config())
-    write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
+    with data_directory(settings.data_dir) as root:
+        places, now = Places(root), int(time.time())
+        write_secrets(places)
+        write_json(places.l1_genesis, l1_genesis(now))
+        write_json(places.l1_chain, l1_chain_config())
+        write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
     print(f"wrote {places.l1_genesis.name}, {places.l2_genesis.name} and {places.jwt.name} into {settings.data_dir}")
     return 0

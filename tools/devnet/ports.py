@@ -1,7 +1,8 @@
 """The ports of a local network: free ones, or a row from a base."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
@@ -30,31 +31,29 @@ class Ports:
     nodes: dict[str, NodePorts]
 
 
-def choose(base: int, nodes: Sequence[str]) -> Ports:
-    """`base` 0 takes free ports, else the row from `base` on, each checked."""
+@contextmanager
+def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
+    """Ports that nobody else is given while the context lasts: `base` 0 takes free ones, else the row from `base` on.
+    A bound socket that never listens keeps each; the programs of the network listen beside it."""
     count = 2 + 4 * len(nodes)
-    numbers = iter(_free(count) if base == 0 else _row(base, count))
-    l1, beacon = next(numbers), next(numbers)
-    return Ports(
-        l1, beacon, {name: NodePorts(next(numbers), next(numbers), next(numbers), next(numbers)) for name in nodes}
-    )
+    with ExitStack() as kept:
+        numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
+        l1, beacon = next(numbers), next(numbers)
+        yield Ports(
+            l1, beacon, {name: NodePorts(next(numbers), next(numbers), next(numbers), next(numbers)) for name in nodes}
+        )
 
 
-def _free(count: int) -> list[int]:
-    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+def _reserve(port: int, count: int, kept: ExitStack) -> int:
+    """Binds a port, or any for 0; PortInUse when somebody listens there."""
     try:
-        return [int(taken.getsockname()[1]) for taken in sockets]
-    finally:
-        for taken in sockets:
-            taken.close()
-
-
-def _row(base: int, count: int) -> list[int]:
-    for port in range(base, base + count):
-        try:
+        if port:
             socket.create_server((LOOPBACK, port)).close()
-        except OSError as error:
-            raise PortInUse(
-                f"port {port} is in use; give another --base-port ({count} ports in a row are needed) or 0"
-            ) from error
-    return list(range(base, base + count))
+        taken = kept.enter_context(socket.socket())
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((LOOPBACK, port))
+    except OSError as error:
+        raise PortInUse(
+            f"port {port} is in use; give another --base-port ({count} ports in a row are needed) or 0"
+        ) from error
+    return int(taken.getsockname()[1])

@@ -33,8 +33,8 @@ class NoProgress(RuntimeError):
     """The safe heads stand still."""
 
 
-class DirectoryInUse(RuntimeError):
-    """Another network runs in this data directory."""
+class UnusableDirectory(RuntimeError):
+    """The data directory cannot be had, or another network runs in it."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,18 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         finally:
             shutil.rmtree(path, ignore_errors=True)
         return
-    given.mkdir(parents=True, exist_ok=True)
-    lock = os.open(given / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        given.mkdir(parents=True, exist_ok=True)
+        lock = os.open(given / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UnusableDirectory(f"--data-dir {given}: {error.strerror}; give another") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DirectoryInUse(f"--data-dir {given}: another network runs here; stop it or give another") from error
+            raise UnusableDirectory(
+                f"--data-dir {given}: another network runs here; stop it or give another"
+            ) from error
         clear(given)
         yield given
     finally:
@@ -76,13 +81,17 @@ def data_directory(given: Path | None) -> Iterator[Path]:
 
 async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> Result:
     """Runs the network until its end, compares, and stops it."""
-    network = Network(settings, Places(root), ports.choose(settings.base_port, NODES))
+    with ports.reserved(settings.base_port, NODES) as chosen:
+        return await _run(Network(settings, Places(root), chosen), settings, view, started)
+
+
+async def _run(network: Network, settings: DevnetSettings, view: View, started: float) -> Result:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        view.say(f"starting the network in {root}")
+        view.say(f"starting the network in {network.places.root}")
         starting = asyncio.ensure_future(network.start())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,42 @@
+"""The ports of a local network: free ones that stay free for it, or a row that somebody may hold."""
+
+import socket
+from dataclasses import astuple
+
+import pytest
+
+from rollup_node.tools.devnet.ports import LOOPBACK, PortInUse, Ports, reserved
+
+NODES = ("sequencer", "verifier")
+
+
+def numbers(ports: Ports) -> list[int]:
+    return [ports.l1, ports.beacon, *(port for name in NODES for port in astuple(ports.nodes[name]))]
+
+
+def test_reserved_ports_are_given_to_nobody_else_and_can_be_listened_on() -> None:
+    with reserved(0, NODES) as first, reserved(0, NODES) as second:
+        assert len({*numbers(first), *numbers(second)}) == 20
+        for port in numbers(first):
+            with socket.create_server((LOOPBACK, port)), pytest.raises(OSError, match="in use"):
+                socket.create_server((LOOPBACK, port))
+
+
+def test_a_row_from_a_base() -> None:
+    with reserved(0, NODES) as free:
+        base = free.l1
+    while True:
+        try:
+            with reserved(base, NODES) as row:
+                assert numbers(row) == list(range(base, base + 10))
+                break
+        except PortInUse:
+            base += 10
+
+
+def test_a_port_of_the_row_that_is_taken_is_told() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        said = f"port {port} is in use; give another --base-port"
+        with pytest.raises(PortInUse, match=said), reserved(port, NODES):
+            pass
