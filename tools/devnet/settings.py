@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollup_node.node.options.kinds import LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_problem
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
@@ -58,8 +59,9 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         ("--l1-block-time", given.l1_block_time, 1),
         ("--l2-block-time", given.l2_block_time, 1),
     ):
-        if value is not None and value < least:
+        if value is not None and not value >= least:
             raise SettingsError(f"{name}: must be at least {least}, not {value}")
+    _check_log_level(given.log_level)
     if given.l2_block_time > given.l1_block_time:
         raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
     if given.base_port and not 1024 <= given.base_port <= 65_500:
@@ -93,6 +95,13 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
             verifier_engine=_engine("--verifier-engine", given.verifier_engine),
         ),
     )
+
+
+def _check_log_level(text: str) -> None:
+    try:
+        LOG_LEVEL.read(text)
+    except ValueError:
+        raise SettingsError(f"--log-level {text}: must be {LOG_LEVEL.expected}") from None
 
 
 def fork_offsets(given: Sequence[str]) -> dict[str, int]:

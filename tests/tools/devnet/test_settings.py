@@ -51,3 +51,26 @@ def test_forks_that_cannot_be(given: list[str], problem: str) -> None:
     with pytest.raises(SettingsError, match=r"^--fork") as refusal:
         fork_offsets(given)
     assert problem in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--blocks 0", "--blocks: must be at least 1, not 0"),
+        ("--blocks x", "argument --blocks: invalid int value: 'x'"),
+        ("--duration nan", "--duration: must be at least 1, not nan"),
+        ("--duration -5", "--duration: must be at least 1, not -5.0"),
+        ("--l2-block-time 3", "--l2-block-time: must not be longer than --l1-block-time"),
+        ("--base-port 80", "--base-port: must be 0 or 1024 to 65500, not 80"),
+        ("--anvil anvil", "--anvil: its blocks with blob transactions have a wrong transactions root"),
+        ("--l1 http://127.0.0.1:1", "--l1: blobs need --beacon as well, or --da calldata"),
+        ("--sequencer-engine here", "--sequencer-engine here: give two URLs, PUBLIC,AUTHENTICATED"),
+        ("--log-level loud", "--log-level loud: must be one of silent, error"),
+        ("--bogus", "unrecognized arguments: --bogus"),
+        ("--batch tree", "argument --batch: invalid choice: 'tree'"),
+    ],
+)
+def test_flags_that_cannot_be(words: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as refusal:
+        parse(words.split())
+    assert str(refusal.value).startswith(problem) and "\n" not in str(refusal.value)
