@@ -11,7 +11,7 @@ MEMORY = "memory"
 class P2pConfig(msgspec.Struct, frozen=True):
     """The options `p2p.*` (options 2.7, node-behaviour 2.3). Durations in seconds, ports 0: any free one,
     addresses and networks as text. Lists of bootnodes are exactly those to use: nothing is added to them here.
-    `early_muxer`: name the multiplexer within the noise handshake, which saves a round trip with peers that do so too."""
+    `early_muxer`: name the multiplexer within the noise handshake, which saves a round trip where both ends do."""
 
     rollup: RollupConfig
     priv_path: str = "node_p2p_priv.txt"

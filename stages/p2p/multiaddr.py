@@ -2,6 +2,7 @@
 peer's list of addresses skips what is refused."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from rollup_node.stages.p2p.identity import IdentityError, PeerId, check_peer, p
 
 LONGEST = 1024
 _LONGEST_NAME = 253
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _CODES = {"ip4": 4, "tcp": 6, "ip6": 41, "dns": 53, "dns4": 54, "dns6": 55, "udp": 273, "p2p": 421}
 _NAMES = {code: name for name, code in _CODES.items()}
 _SIZES = {"ip4": 4, "ip6": 16, "tcp": 2, "udp": 2}
@@ -146,7 +148,7 @@ def _usual(part: Part) -> str:
         return str(int(value))
     if name == "p2p":
         return peer_text(parse_peer(value))
-    if not 0 < len(value) <= _LONGEST_NAME or not value.isprintable() or not value.isascii() or "/" in value:
+    if len(value) > _LONGEST_NAME or not _HOST_NAME.fullmatch(value):
         raise ValueError(f"{value!r} is not a host name")
     return value
 

@@ -62,7 +62,7 @@ class _Negotiation:
         if found is None:
             return None
         length, start = found
-        if not 0 < length <= LONGEST:
+        if not 0 < length <= (LONGEST if self._greeted else len(HEADER) + 1):
             raise MultistreamError(f"line of {length} bytes")
         if len(self._buffer) < start + length:
             return None
