@@ -20,6 +20,11 @@ class BoundedMap(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def clear(self) -> None:
+        """Drops everything."""
+        self._entries.clear()
+        self._groups.clear()
+
     def get(self, key: K) -> V | None:
         """The value, which counts as a use."""
         found = self._entries.get(key)

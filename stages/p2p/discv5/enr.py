@@ -6,6 +6,7 @@ import binascii
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from rollup_node.stages.p2p import varint
@@ -19,6 +20,7 @@ LONGEST = 300
 PREFIX = "enr:"
 OPSTACK = b"opstack"
 _IDENTITY = b"v4"
+_REMEMBERED = 1024
 _LONGEST_TEXT = len(PREFIX) + 4 * (LONGEST + 2) // 3
 _FAMILIES = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
 
@@ -74,11 +76,11 @@ class Enr:
 
     def udp(self, version: int) -> Endpoint | None:
         """Where discovery reaches the node by IP version 4 or 6."""
-        return self._address(version, 1)
+        return self._addresses[version][0]
 
     def tcp(self, version: int) -> Endpoint | None:
         """Where libp2p reaches the node."""
-        return self._address(version, 2)
+        return self._addresses[version][1]
 
     def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
         """How discovery reaches the node, by the first of the IP versions that it has; None if it cannot."""
@@ -87,11 +89,16 @@ class Enr:
                 return Contact(self.node_id, self.public_key, endpoint, self)
         return None
 
-    @property
+    @cached_property
     def opstack(self) -> OpStack | None:
         """The chain that the node says it is of."""
         value = self.value(OPSTACK)
         return None if value is None else decode_opstack(value)
+
+    @cached_property
+    def _addresses(self) -> dict[int, tuple[Endpoint | None, Endpoint | None]]:
+        """UDP and TCP address by IP version."""
+        return {version: (self._address(version, 1), self._address(version, 2)) for version in _FAMILIES}
 
     def _address(self, version: int, kind: int) -> Endpoint | None:
         names = _FAMILIES[version]
@@ -126,8 +133,10 @@ def sign_record(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
     return Enr(raw, seq, pairs, key, crypto.node_id(key))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def decode_record(raw: bytes) -> Enr:
-    """Reads a record and checks its signature; EnrError says what is wrong with it."""
+    """Reads a record and checks its signature; EnrError says what is wrong with it. The records read last are
+    remembered, as nodes tell the same ones again and again."""
     if len(raw) > LONGEST:
         raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
     try:

@@ -149,7 +149,7 @@ class Discovery:
         """Our address is known (from a router), and not to be learned any more."""
         self._learns_address = False
         if self.local.advertise(advertised):
-            self._outputs.append(Moved(self.local.record))
+            self._moved()
 
     def start_lookup(self, target: NodeId, now: float) -> Lookup | None:
         """Begins a walk to a target; None if there are too many, or nobody to begin with."""
@@ -244,7 +244,7 @@ class Discovery:
                 self._hear(record, endpoint.ip, now)
             if call.contact.record is not None:
                 self._hear(call.contact.record, endpoint.ip, now)
-            self._prove(node, endpoint, call.records.get(node) or call.contact.record, now)
+            self._prove(outcome, call.records.get(node) or call.contact.record, now)
             if outcome.pong is not None:
                 self._vote(outcome.pong, node, endpoint, now)
                 self._fetch_newer(node, endpoint, outcome.pong.record_seq, now)
@@ -290,23 +290,27 @@ class Discovery:
 
     def _hear(self, record: Enr, teller: IpAddress, now: float) -> None:
         """Hears of a node that is not yet proved to be where its record says."""
+        node = record.node_id
+        member = self.table.member(node)
+        if node == self.channel.node_id or (member is not None and member.record.seq >= record.seq):
+            return
         contact = record.contact(self.settings.versions)
-        if contact is None or record.node_id == self.channel.node_id or not self._is_usable(contact, teller):
+        if contact is None or not self._is_usable(contact, teller):
             return
         self.table.offer(record, now)
-        told = self._told.get(record.node_id)
-        if self.wanted and self._is_ours(record) and (told is None or told[0] < record.seq):
-            self._candidates[record.node_id] = contact
+        if self.wanted and self._is_ours(record) and self._told.get(node, (-1, 0.0))[0] < record.seq:
+            self._candidates[node] = contact
             if len(self._candidates) > _MOST_CANDIDATES:
                 self._candidates.popitem(last=False)
 
-    def _prove(self, node: NodeId, endpoint: Endpoint, record: Enr | None, now: float) -> None:
-        """A node has answered here."""
+    def _prove(self, outcome: Outcome, record: Enr | None, now: float) -> None:
+        """A node has answered at the address that was called."""
+        node, endpoint = outcome.call.contact.node_id, outcome.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
             if not self.table.has_live:
                 self._next_refresh = now
-            self.table.answered(node, now)
+            self.table.answered(node, now, is_check=outcome.pong is not None)
             record = entry.record
         contact = record.contact(self.settings.versions) if record else None
         if record is not None and contact is not None and contact.endpoint == endpoint:
@@ -332,7 +336,12 @@ class Discovery:
         self.votes.add(node, endpoint, Endpoint(pong.ip, pong.port), now)
         winner = self.votes.winner(now)
         if winner is not None and winner.ip.version in self.settings.versions and self.local.move(winner):
-            self._outputs.append(Moved(self.local.record))
+            self._moved()
+
+    def _moved(self) -> None:
+        """Tells of our new record; others get it by new handshakes, those that do not have us in their table too."""
+        self.channel.sessions.clear()
+        self._outputs.append(Moved(self.local.record))
 
     def _is_ours(self, record: Enr) -> bool:
         chain = record.opstack
@@ -368,7 +377,7 @@ class Discovery:
             return due.contact
         while self._candidates:
             node, contact = self._candidates.popitem(last=False)
-            if self.table.get(node) is None:
+            if self.table.member(node) is None:
                 return contact
         return None
 

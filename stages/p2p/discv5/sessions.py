@@ -78,6 +78,10 @@ class Sessions:
         older = self._kept.get((node, endpoint)) or ()
         self._kept.put((node, endpoint), host_group(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
 
+    def clear(self) -> None:
+        """Drops all sessions."""
+        self._kept.clear()
+
     def newest(self, node: NodeId, endpoint: Endpoint) -> Session | None:
         """The session to write with; None if there is none."""
         found = self._kept.get((node, endpoint))

@@ -16,6 +16,7 @@ PER_NETWORK = 10
 RECHECK_SECONDS = 300.0
 """How often a node that answers is asked whether it is alive."""
 RETRY_SECONDS = 10.0
+MOST_FAILURES = 3
 _MOST_CHECKS = 27
 
 
@@ -76,6 +77,11 @@ class Table:
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
+    def member(self, node: NodeId) -> Entry | None:
+        """A node in the table itself, which checks it."""
+        bucket = self._bucket(node)
+        return bucket.entries.get(node) if bucket else None
+
     def offer(self, record: Enr, now: float) -> Entry | None:
         """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
         known = self.get(record.node_id)
@@ -91,13 +97,14 @@ class Table:
             return None
         return self._add(Entry(record, contact, next_check=now))
 
-    def answered(self, node: NodeId, now: float) -> None:
-        """A node has answered at its address."""
+    def answered(self, node: NodeId, now: float, *, is_check: bool) -> None:
+        """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MOST_CHECKS)
             entry.failures = 0
-            entry.next_check = now + RECHECK_SECONDS
+            if is_check:
+                entry.next_check = now + RECHECK_SECONDS
 
     def failed(self, node: NodeId, now: float) -> Entry | None:
         """A node has not answered; the entry if it is out of the table for it."""
@@ -107,7 +114,7 @@ class Table:
         entry.checks //= 3
         entry.failures += 1
         entry.next_check = now + RETRY_SECONDS * entry.failures
-        if entry.checks or entry.failures < 2:
+        if entry.checks or entry.failures < MOST_FAILURES:
             return None
         self._remove(node)
         return entry

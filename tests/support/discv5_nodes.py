@@ -1,0 +1,164 @@
+"""Discovery nodes that exchange datagrams in memory, by a clock of their own: no sockets and no waiting."""
+
+import hashlib
+import heapq
+import ipaddress
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from rollup_node.stages.p2p.discv5.calls import ToSend
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
+from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.service import Alive, Discovery, Found, Gone, Moved, Output, Settings
+from rollup_node.stages.p2p.gater import IpAddress, Subnet
+
+CHAIN = 901
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+DELAY = 0.01
+
+
+def seeded(seed: object) -> Callable[[int], bytes]:
+    """Bytes that are the same for the same seed."""
+    count = 0
+
+    def random(size: int) -> bytes:
+        nonlocal count
+        count += 1
+        return hashlib.shake_128(f"{seed}/{count}".encode()).digest(size)
+
+    return random
+
+
+def secret_of(seed: object) -> bytes:
+    return hashlib.sha256(f"secret {seed}".encode()).digest()
+
+
+def record_of(
+    seed: object, ip: str | None = "127.0.0.1", port: int = 9222, *, chain: int = CHAIN, seq: int = 1, tcp: int = 9222
+) -> Enr:
+    """The signed record of some node."""
+    address = ipaddress.ip_address(ip) if ip else None
+    return LocalRecord(secret_of(seed), Advertised(chain, address, port, tcp), seq).record
+
+
+def contact_of(record: Enr) -> Contact:
+    found = record.contact()
+    assert found is not None
+    return found
+
+
+def endpoint(ip: str, port: int = 9222) -> Endpoint:
+    return Endpoint(ipaddress.ip_address(ip), port)
+
+
+@dataclass
+class Node:
+    """A node of the simulation, where it is, and what it has given out."""
+
+    service: Discovery
+    at: Endpoint
+    found: list[Found] = field(default_factory=list)
+    others: list[Output] = field(default_factory=list)
+    sent: int = 0
+
+    @property
+    def record(self) -> Enr:
+        return self.service.local.record
+
+    @property
+    def contact(self) -> Contact:
+        return Contact(self.service.channel.node_id, self.record.public_key, self.at, self.record)
+
+    @property
+    def known(self) -> set[bytes]:
+        return {entry.record.node_id for entry in self.service.table.live}
+
+    def outputs(self, kind: type[Alive] | type[Gone] | type[Moved]) -> list[Output]:
+        return [output for output in self.others if isinstance(output, kind)]
+
+
+class Network:
+    """Nodes by address. `wire` may drop a datagram (None), or change it; it sees the sender's address."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.nodes: dict[Endpoint, Node] = {}
+        self.wire: Callable[[Endpoint, ToSend], ToSend | None] = lambda sender, sending: sending
+        self.log: list[tuple[Endpoint, ToSend]] = []
+        self._flying: list[tuple[float, int, Endpoint, ToSend]] = []
+        self._count = 0
+        self._next_tick = 0.0
+
+    def add(
+        self,
+        name: object,
+        at: Endpoint,
+        *,
+        says: IpAddress | None = None,
+        chain: int = CHAIN,
+        restricted_to: tuple[Subnet, ...] = LOOPBACK,
+        wanted: bool = True,
+        learns: bool = False,
+        hides: bool = False,
+    ) -> Node:
+        """A node; its record says where it is unless it `hides`, or says another address."""
+        settings = Settings(chain, restricted_to, learns_address=learns)
+        advertised = Advertised(chain, None if hides else says or at.ip, at.port, at.port)
+        local = LocalRecord(secret_of(name), advertised, 1)
+        node = Node(Discovery(settings, secret_of(name), local, seeded(name)), at)
+        node.service.wanted = wanted
+        self.nodes[at] = node
+        return node
+
+    def add_many(self, count: int, *, first: int = 1, boot: Iterable[Node] = (), **options: bool) -> list[Node]:
+        """Nodes at 127.1.0.x that begin with `boot`."""
+        made = []
+        for number in range(first, first + count):
+            node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"), **options)
+            node.service.add_bootnodes(known.contact for known in boot)
+            made.append(node)
+        return made
+
+    def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
+        """Lets time pass, or until something is so; how long it took."""
+        begin = self.now
+        while self.now < begin + seconds and not until():
+            self._step(begin + seconds)
+        return self.now - begin
+
+    def inject(self, sender: Endpoint, datagram: bytes, to: Endpoint) -> None:
+        """A datagram with this address of its sender, true or not."""
+        self.nodes[to].service.receive(datagram, sender, self.now)
+        self._collect(self.nodes[to])
+
+    def _step(self, end: float) -> None:
+        if self._flying and self._flying[0][0] <= self._next_tick:
+            self.now, _, sender, sending = heapq.heappop(self._flying)
+            self._arrive(sender, sending)
+            return
+        self.now = min(max(self._next_tick, self.now), end)
+        self._next_tick = self.now + 0.1
+        for node in list(self.nodes.values()):
+            node.service.tick(self.now)
+            self._collect(node)
+
+    def _arrive(self, sender: Endpoint, sending: ToSend) -> None:
+        node = self.nodes.get(sending.endpoint)
+        if node is not None:
+            node.service.receive(sending.datagram, sender, self.now)
+            self._collect(node)
+
+    def _collect(self, node: Node) -> None:
+        for output in node.service.take():
+            if isinstance(output, Found):
+                node.found.append(output)
+            elif not isinstance(output, ToSend):
+                node.others.append(output)
+            else:
+                node.sent += 1
+                self.log.append((node.at, output))
+                passed = self.wire(node.at, output)
+                if passed is not None:
+                    self._count += 1
+                    heapq.heappush(self._flying, (self.now + DELAY, self._count, node.at, passed))
