@@ -107,6 +107,8 @@ _TABLE: tuple[Metric, ...] = (
     Metric("p2p_accepts", Kind.COUNTER, "Incoming connections", ("allow",)),
     Metric("p2p_peer_unbans", Kind.COUNTER, "Bans of peers that ended"),
     Metric("p2p_ip_unbans", Kind.COUNTER, "Bans of addresses that ended"),
+    Metric("p2p_discovery_nodes", Kind.GAUGE, "Nodes in the discovery table", ("kind",)),
+    Metric("p2p_discovery_drops_total", Kind.COUNTER, "Discovery datagrams that went no further", ("reason",)),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
