@@ -33,12 +33,14 @@ class Row:
 
 @dataclass(frozen=True)
 class ProcessKind:
-    """What is always the same about a row; `prepare` is the import path of a function without arguments."""
+    """What is always the same about a row; `prepare` is the import path of a function without arguments. An `optional`
+    row runs only in nodes that have a config for it."""
 
     role: str
     preload: tuple[str, ...] = ()
     prepare: str | None = None
     numbered: bool = False
+    optional: bool = False
 
     @property
     def build(self) -> str:
@@ -52,15 +54,17 @@ PROCESSES: tuple[ProcessKind, ...] = (
     ProcessKind("derivation", preload=("brotlicffi",)),
     ProcessKind("compute", preload=("ckzg",), prepare="rollup_node.stages.blobs.kzg:load_setup", numbered=True),
     ProcessKind("engine", preload=("aiohttp", "jwt")),
+    ProcessKind("p2p", preload=("cryptography", "coincurve", "cramjam", "sqlite3"), optional=True),
     ProcessKind("rpc", preload=("aiohttp.web",)),
 )
 
 
 def node_rows(configs: Mapping[str, object], workers: int) -> tuple[Row, ...]:
     """The rows of a real node, given each role's config and the number of compute processes (at least 1)."""
-    if set(configs) != {kind.role for kind in PROCESSES}:
-        raise ValueError(f"configs are needed for {', '.join(kind.role for kind in PROCESSES)}")
-    return tuple(row_of(kind, configs[kind.role], workers) for kind in PROCESSES)
+    needed = [kind.role for kind in PROCESSES if not kind.optional]
+    if not set(needed) <= set(configs) <= {kind.role for kind in PROCESSES}:
+        raise ValueError(f"configs are needed for {', '.join(needed)}")
+    return tuple(row_of(kind, configs[kind.role], workers) for kind in PROCESSES if kind.role in configs)
 
 
 def row_of(kind: ProcessKind, config: object, workers: int) -> Row:

@@ -6,8 +6,9 @@ Needs are repeated until they are met; answers may come twice; nobody relies on 
 import msgspec
 
 from rollup_node.stages.protocol.config import SystemConfig
-from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import (
+    Address,
     BlobRef,
     BlockId,
     Hash,
@@ -37,6 +38,12 @@ class L1Heads(Message, frozen=True, tag="L1Heads"):
     head: L1BlockRef | None
     safe: L1BlockRef | None
     finalized: L1BlockRef | None
+
+
+class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
+    """What L1's contracts say for now: who signs unsafe blocks (the zero address: nobody is set)."""
+
+    unsafe_block_signer: Address
 
 
 # --- l1.blocks (derivation asks) and l1.origins (engine asks) ------------------------------------------------------
@@ -238,8 +245,15 @@ class WantOutput(Message, frozen=True, tag="WantOutput"):
     number: int
 
 
+class PostUnsafePayload(Message, frozen=True, tag="PostUnsafePayload"):
+    """admin_postUnsafePayload: a block to be treated like one from gossip."""
+
+    id: int
+    payload: ExecutionPayload
+
+
 class ControlDone(Message, frozen=True, tag="ControlDone"):
-    """The answer to the first three: an `error` text, or the `head` where the call gives one."""
+    """The answer to all but WantOutput: an `error` text, or the `head` where the call gives one."""
 
     id: int
     error: str | None
@@ -256,3 +270,91 @@ class OutputFound(Message, frozen=True, tag="OutputFound"):
     state_root: Hash
     withdrawal_storage_root: Hash
     status: EngineStatus | None
+
+
+# --- p2p.blocks (engine asks) --------------------------------------------------------------------------------------
+
+
+class GapEnd(msgspec.Struct, frozen=True, array_like=True):
+    """The known block above a gap in the unsafe chain."""
+
+    number: int
+    hash: Hash
+    parent_hash: Hash
+
+
+class WantBlocks(Message, frozen=True, tag="WantBlocks"):
+    """Unsafe blocks are wanted as they come from gossip, and those above number `head` and below `gap_end` from peers.
+    A lost block is healed by the next gap. A new life of the engine process is given the latest blocks again."""
+
+    head: int
+    gap_end: GapEnd | None
+
+
+class BlockArrived(Message, frozen=True, tag="BlockArrived"):
+    """An unsafe block that gossip's rules accept, or one that fills a gap."""
+
+    payload: ExecutionPayload
+
+
+class PublishBlock(Message, frozen=True, tag="PublishBlock"):
+    """A block that this node sequenced, to be signed and gossiped; repeated until `PublishDone`. `id` is unique to the
+    asking incarnation."""
+
+    id: int
+    payload: ExecutionPayload
+
+
+class PublishDone(Message, frozen=True, tag="PublishDone"):
+    """The block is published, or an `error` text says why it cannot be; it is not tried again then."""
+
+    id: int
+    error: str | None
+
+
+# --- engine.payloads (p2p asks) ------------------------------------------------------------------------------------
+
+
+class WantPayload(Message, frozen=True, tag="WantPayload"):
+    """The canonical L2 block of a number, for a peer that asks for it."""
+
+    id: int
+    number: int
+
+
+class PayloadFound(Message, frozen=True, tag="PayloadFound"):
+    """The block, None if there is none; with a `problem` it cannot be said now."""
+
+    id: int
+    payload: ExecutionPayload | None
+    problem: str | None
+
+
+# --- status.p2p ----------------------------------------------------------------------------------------------------
+
+
+class PeerStatus(Message, frozen=True, tag="PeerStatus"):
+    """How many peers are connected, and in the mesh of the topic that blocks of now are gossiped on."""
+
+    connected: int
+    mesh: int
+
+
+# --- p2p.control (rpc asks) ----------------------------------------------------------------------------------------
+
+
+class PeerCall(Message, frozen=True, tag="PeerCall"):
+    """A method `opp2p_<method>`; `argument` is its one argument as text, empty for none."""
+
+    id: int
+    method: str
+    argument: str
+
+
+class PeerAnswer(Message, frozen=True, tag="PeerAnswer"):
+    """The result as JSON text, or an `error` text with its JSON-RPC code."""
+
+    id: int
+    result: bytes
+    error: str | None
+    code: int

@@ -7,7 +7,13 @@ from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
 
 CHANNELS: tuple[Channel, ...] = (
-    Channel("status.l1", Pattern.STATUS, "l1", ("derivation", "engine", "rpc"), down=m.L1Heads | m.Health),
+    Channel(
+        "status.l1",
+        Pattern.STATUS,
+        "l1",
+        ("derivation", "engine", "p2p", "rpc"),
+        down=m.L1Heads | m.RuntimeConfig | m.Health,
+    ),
     Channel(
         "l1.blocks",
         Pattern.ASK,
@@ -54,9 +60,20 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.ASK,
         "engine",
         ("rpc",),
-        up=m.StartSequencer | m.StopSequencer | m.ResetPipeline | m.WantOutput,
+        up=m.StartSequencer | m.StopSequencer | m.ResetPipeline | m.WantOutput | m.PostUnsafePayload,
         down=m.ControlDone | m.OutputFound,
     ),
+    Channel("engine.payloads", Pattern.ASK, "engine", ("p2p",), up=m.WantPayload, down=m.PayloadFound),
+    Channel(
+        "p2p.blocks",
+        Pattern.ASK,
+        "p2p",
+        ("engine",),
+        up=m.WantBlocks | m.PublishBlock,
+        down=m.BlockArrived | m.PublishDone,
+    ),
+    Channel("status.p2p", Pattern.STATUS, "p2p", ("rpc",), down=m.PeerStatus | m.Health),
+    Channel("p2p.control", Pattern.ASK, "p2p", ("rpc",), up=m.PeerCall, down=m.PeerAnswer),
     Channel(
         "work.derivation",
         Pattern.WORK,

@@ -19,6 +19,13 @@ def test_the_rows_stand_in_start_order() -> None:
     assert rows[0].name(0) == "l1"
 
 
+def test_the_peer_to_peer_row_comes_after_the_engine_if_there_is_one() -> None:
+    rows = node_rows({role: None for role in (*ROLES, "p2p")}, workers=1)
+    assert [row.role for row in rows][4:] == ["engine", "p2p", "rpc"]
+    with pytest.raises(ValueError):
+        node_rows({role: None for role in (*ROLES, "another")}, workers=1)
+
+
 def test_every_config_is_needed() -> None:
     with pytest.raises(ValueError, match="configs are needed for l1, blobs, derivation, compute, engine, rpc"):
         node_rows({"l1": None}, workers=1)
