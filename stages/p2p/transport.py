@@ -35,6 +35,8 @@ HIGH_WATER = 256 * 1024
 KEEPALIVE = 30.0
 LINGER = 10.0
 _FAREWELL = 1.0
+_SILENT = 0.9
+"""The part of the time between two looks after which a connection counts as silent."""
 
 log = get_logger("p2p")
 
@@ -99,10 +101,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self._unread = 0
+        self.unread = 0
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._last_heard = self._last_data = 0.0
+        self._last_heard = self._last_data = self._pinged = 0.0
 
     @property
     def ip(self) -> str:
@@ -237,14 +239,14 @@ class Connection(asyncio.Protocol):
 
     def count_unread(self, change: int) -> None:
         """Notes bytes received or read; the socket is not read while too many are held."""
-        self._unread += change
+        self.unread += change
         most = self._owner.limits.unread_bytes
         if self._transport is None or self.is_closed:
             return
-        if not self._reading_paused and self._unread > most:
+        if not self._reading_paused and self.unread > most:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and self._unread <= most // 2:
+        elif self._reading_paused and self.unread <= most // 2:
             self._reading_paused = False
             self._transport.resume_reading()
 
@@ -348,10 +350,10 @@ class Connection(asyncio.Protocol):
         self._set_timer(timings.keepalive, self._look_after)
         if now - self._last_data > timings.idle:
             return self.close("idle")
-        silence = now - self._last_heard
-        if silence >= 1.9 * timings.keepalive:
+        if self._pinged and self._last_heard < self._pinged:
             return self.abort("the peer does not answer")
-        if silence >= 0.9 * timings.keepalive:
+        if now - self._last_heard >= _SILENT * timings.keepalive:
+            self._pinged = now
             self.session.ping(0)
             self.flush()
 

@@ -1,6 +1,7 @@
 """Dialling: one attempt per peer at a time, few at once over all, each address in turn until one leads to the peer."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from typing import Protocol
@@ -113,7 +114,7 @@ class Dialer:
         except TimeoutError:
             return f"no answer within {timeout:g} s"
         except OSError as error:
-            return error.strerror or str(error)
+            return os.strerror(error.errno) if error.errno else str(error)
         except TransportError as error:
             return str(error)
         return None
