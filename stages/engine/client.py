@@ -29,7 +29,7 @@ from rollup_node.stages.protocol.engine_json import (
     payload_to_json,
 )
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hexes import HexError, from_hex, hash_from_hex, to_hex
+from rollup_node.stages.protocol.hexes import HexError, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.mpt import ProofError, verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
@@ -72,6 +72,12 @@ class EngineClient:
         self._rollup = rollup
         self._schedule = rollup.schedule()
         self._meter = meter
+        self._answered_at = time.monotonic()
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the engine has last answered a call."""
+        return time.monotonic() - self._answered_at
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -121,6 +127,15 @@ class EngineClient:
             params.append([])
         status, problem, latest = _status(await self._call(f"engine_newPayloadV{version}", *params))
         return PayloadAnswer(status, problem, latest)
+
+    async def check_chain(self) -> None:
+        """Whether the engine is there and on the chain; TemporaryError if not."""
+        try:
+            found = from_quantity(await self._call("eth_chainId"), bits=256)
+        except (RpcFailure, HexError) as error:
+            raise TemporaryError(f"execution engine: {error}") from None
+        if found != self._rollup.l2_chain_id:
+            raise TemporaryError(f"execution engine: it is on chain {found}, not on {self._rollup.l2_chain_id}")
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
@@ -189,7 +204,9 @@ class EngineClient:
         began = time.monotonic()
         outcome = "<nil>"
         try:
-            return await self._rpc.call(method, *params)
+            answer = await self._rpc.call(method, *params)
+            self._answered_at = time.monotonic()
+            return answer
         except RpcFailure as failure:
             outcome = f"rpc_{failure.code}"
             raise

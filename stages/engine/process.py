@@ -46,6 +46,7 @@ SETTLE_SECONDS = 0.1
 SEARCH_PAUSE = 1.0
 IDLE_SECONDS = 30.0
 POLL_SECONDS = 1.0
+WATCH_SECONDS = 3.0
 
 
 class EngineStage:
@@ -74,11 +75,12 @@ class EngineStage:
         self.trouble: str | None = None
         self.without_origin = False
         self.tip_config: tuple[Hash, SystemConfig] | None = None
-        self.drive, self.sequence, self.finalize, self.read = self.activities = (
+        self.drive, self.sequence, self.finalize, self.read, _ = self.activities = (
             Activity("drive", self._drive),
             Activity("sequence", self._sequence),
             Activity("finalize", self._finalize),
             Activity("read", self._read),
+            Activity("watch", self._watch),
         )
         self.origins = OriginsClient(bus, self.window, self.sequence.wake.set)
         self.status = StatusServer(bus, meter)
@@ -410,6 +412,12 @@ class EngineStage:
         await self.reader.step()
         self._finish_stops()
         return IDLE_SECONDS
+
+    async def _watch(self) -> float:
+        """Notices that the engine is away also while there is nothing else to ask of it."""
+        if self.client.silent >= WATCH_SECONDS:
+            await self.client.check_chain()
+        return max(0.0, WATCH_SECONDS - self.client.silent)
 
     def _engine_status(self) -> EngineStatus:
         sequencer = self.sequencer

@@ -342,6 +342,9 @@ class FakeEngine:
         name = method.rstrip("12345").rstrip("V")
         return getattr(self, name)(*params)
 
+    def eth_chainId(self) -> str:
+        return hex(self.world.rollup.l2_chain_id)
+
     def eth_getBlockByNumber(self, name: str, full: bool) -> Any:
         labels = {"latest": self.head, "safe": self.safe, "finalized": self.finalized}
         if name in labels:

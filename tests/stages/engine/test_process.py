@@ -291,6 +291,19 @@ def test_an_engine_that_goes_away_loses_nothing(world: Any, engine: Any, play: A
     play(scene())
 
 
+def test_an_idle_engine_that_goes_away_is_noticed(world: Any, engine: Any, run: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("rollup_node.stages.engine.process.WATCH_SECONDS", 0.2)
+    follow(world, engine, 3)
+
+    async def scene(node: Node) -> None:
+        await node.start()
+        engine.answers["eth_chainId"] = ["0x1", engine.failure(-32603, "out of order")]
+        for told in ("watch: execution engine: it is on chain 1, not on", "watch: execution engine: error -32603"):
+            await node.until(lambda text=told: any(each.startswith(text) for each in node.health))
+
+    run(scene)
+
+
 def test_an_l1_that_cannot_be_asked_is_waited_for(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
