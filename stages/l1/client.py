@@ -11,7 +11,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unusable
 from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.hexes import HexError, from_quantity, to_hex, to_quantity
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")
 
@@ -78,6 +78,18 @@ class L1Endpoint:
                 self._methods.drop(method, time.monotonic())
                 continue
             return None if _is_null(body) else body
+
+    async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
+        """The answer to eth_getStorageAt."""
+        return await self._state("eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
+
+    async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
+        """The answer to eth_getProof of one slot."""
+        return await self._state("eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
+
+    async def _state(self, method: str, *parameters: object) -> Any:
+        await self._check_chain()
+        return await self._timed(method, self._rpc.call(method, *parameters))
 
     def failed(self, error: Exception) -> None:
         """Notes that the endpoint failed: it may come back as another chain's, and may have asked for a rest."""

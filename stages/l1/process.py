@@ -14,6 +14,7 @@ from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
 from rollup_node.ipc.log import get_logger
 from rollup_node.ipc.pool import TaskFailed
 from rollup_node.stages.l1.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.client_runtime import RuntimeConfigReader
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.demand import Demand
 from rollup_node.stages.l1.filter import filter_of
@@ -78,6 +79,9 @@ class L1Stage:
             self.activities.append(Activity("finality", self._step_finality))
         self._pool = bus.dispatch("work.l1")
         self._publisher = bus.publish("status.l1")
+        if config.runtime_config:
+            reader = RuntimeConfigReader(config, self._endpoints, self._head_number, self._publisher.set)
+            self.activities.append(Activity("runtime config", reader.step))
         self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=0.5))
         self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))
 
