@@ -58,7 +58,11 @@ class ReplayConfig(msgspec.Struct, frozen=True):
 
 
 class GiveUp(Exception):
-    """The run cannot go on; the text says why, in one line."""
+    """The run cannot go on; the text says why, in one line, which others may follow."""
+
+    def __init__(self, text: str, *more: str) -> None:
+        super().__init__(text)
+        self.more = more
 
 
 class ReplayStage:
@@ -152,7 +156,7 @@ class ReplayStage:
         try:
             return await self._advance()
         except (GiveUp, SourceError, UnreadableBlockError) as error:
-            await self._fail(str(error))
+            await self._fail(str(error), *(error.more if isinstance(error, GiveUp) else ()))
             raise Finished(FAILED_AND_TOLD) from None
 
     async def _advance(self) -> float:
@@ -223,8 +227,8 @@ class ReplayStage:
         self._moved_at, self._problem = time.monotonic(), ""
         await self._write(self._config.output, self._line(judged))
         number = judged.safe_head.number
-        if judged.difference is not None:
-            raise GiveUp(f"block {number} differs from the source in {judged.difference}")
+        if judged.differences:
+            raise GiveUp(f"block {number} differs from the source in {judged.differences[0]}", *judged.differences[1:])
         if number >= self._config.last:
             raise Finished()
         self._applied = Applied(RESET, derived.sequence, "accepted", judged.safe_head, judged.safe_config)
@@ -259,7 +263,7 @@ class ReplayStage:
         values = judged.values
         if self._config.as_json:
             return orjson.dumps(values).decode() + "\n"
-        state = "equal" if values["hash"] else "not in the source"
+        state = "differs" if judged.differences else "equal" if values["hash"] else "not in the source"
         return (
             f"block {values['number']}  time {values['timestamp']}  epoch {values['epoch']['number']}  "
             f"sequence {values['sequence_number']}  transactions {len(values['transactions'])}  {state}\n"
@@ -268,8 +272,9 @@ class ReplayStage:
     async def _warn(self, text: str) -> None:
         await self._write(self._config.errors, f"rollup-node: warning: {text}\n")
 
-    async def _fail(self, text: str) -> None:
-        await self._write(self._config.errors, f"rollup-node: {text}\n")
+    async def _fail(self, text: str, *more: str) -> None:
+        lines = [f"rollup-node: {text}\n", *(f"rollup-node:   {line}\n" for line in more)]
+        await self._write(self._config.errors, "".join(lines))
 
     async def _write(self, descriptor: int, text: str) -> None:
         await asyncio.to_thread(_write_all, descriptor, text.encode())

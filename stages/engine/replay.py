@@ -1,5 +1,7 @@
 """The pure part of `replay`: attributes as a line of JSON, and the safe head that follows from them."""
 
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -7,40 +9,85 @@ import msgspec
 from rollup_node.stages.messages import Derived
 from rollup_node.stages.protocol.attributes import config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import mismatch
+from rollup_node.stages.protocol.consolidation import differences
 from rollup_node.stages.protocol.hexes import to_hex
-from rollup_node.stages.protocol.l1_info import L1Info, l1_info_of_block
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
+
+MAX_TRANSACTIONS = 20
+"""How many transactions of a block that differs are told of."""
 
 UNKNOWN_HASH: Hash = b"\xff" * 32
 """Stands for the hash of a block that the source does not have; no block has it."""
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A derived block: its line, the safe head after it, and how it differs from the source's block, if it does."""
+    """A derived block: its line, the safe head after it, and each field in which it differs from the source's block."""
 
     values: dict[str, Any]
     safe_head: L2BlockRef
     safe_config: SystemConfig
-    difference: str | None
+    differences: tuple[str, ...]
 
 
 def judge(rollup: RollupConfig, derived: Derived, known: ExecutionPayload | None) -> Judged:
     """Compares attributes with the source's block of the same number, if it has one."""
     attributes, number = derived.attributes, derived.parent.number + 1
     info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))
-    difference = None
+    found: tuple[str, ...] = ()
     if known is not None:
         parent_hash = known.parent_hash if derived.parent.hash == UNKNOWN_HASH else derived.parent.hash
-        found = mismatch(rollup, attributes, parent_hash, known)
-        difference = None if found is None else f"{found.field.value}: {found.text}"
-    block_hash = known.block_hash if known is not None and difference is None else UNKNOWN_HASH
+        found = tuple(_differences(rollup, attributes, parent_hash, known))
+    block_hash = known.block_hash if known is not None and not found else UNKNOWN_HASH
     safe_head = L2BlockRef(
         block_hash, number, derived.parent.hash, attributes.timestamp, info.origin, info.sequence_number
     )
     values = _values(derived, number, info, None if block_hash == UNKNOWN_HASH else block_hash)
-    return Judged(values, safe_head, config_after(rollup, attributes, number), difference)
+    if found:
+        values["differences"] = found
+    return Judged(values, safe_head, config_after(rollup, attributes, number), found)
+
+
+def _differences(
+    rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, known: ExecutionPayload
+) -> Iterator[str]:
+    for found in differences(rollup, attributes, parent_hash, known):
+        yield f"{found.field.value}: {found.text}"
+    derived, existing = attributes.transactions, known.transactions
+    if derived[:1] != existing[:1]:
+        yield from _info_differences(rollup, attributes.timestamp, derived, existing)
+    places = [place for place, pair in enumerate(zip_longest(derived, existing)) if pair[0] != pair[1]]
+    for place in places[:MAX_TRANSACTIONS]:
+        yield f"transaction {place}: derived {_shown(derived, place)}, in the source {_shown(existing, place)}"
+    if len(places) > MAX_TRANSACTIONS:
+        yield f"{len(places) - MAX_TRANSACTIONS} more transactions differ"
+
+
+def _info_differences(
+    rollup: RollupConfig, timestamp: int, derived: Sequence[bytes], existing: Sequence[bytes]
+) -> Iterator[str]:
+    layout = rollup.schedule().l1_info_format(timestamp)
+    expected = l1_info_of_block(derived, layout)
+    try:
+        got = l1_info_of_block(existing, layout)
+    except L1InfoError as error:
+        yield f"l1_info: the source's first transaction is none: {error}"
+        return
+    for name in expected.__struct_fields__:
+        pair = getattr(expected, name), getattr(got, name)
+        if pair[0] != pair[1]:
+            yield "l1_info.{}: derived {}, in the source {}".format(
+                name, *(to_hex(value) if isinstance(value, bytes) else value for value in pair)
+            )
+
+
+def _shown(transactions: Sequence[bytes], place: int) -> str:
+    if place >= len(transactions):
+        return "none"
+    raw = transactions[place]
+    return f"{to_hex(keccak256(raw))} ({len(raw)} bytes)"
 
 
 def _values(derived: Derived, number: int, info: L1Info, block_hash: Hash | None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Field(StrEnum):
 
 
 class Mismatch(NamedTuple):
-    """The first difference between attributes and a block."""
+    """A difference between attributes and a block."""
 
     field: Field
     text: str
@@ -42,6 +42,13 @@ def mismatch(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Mismatch | None:
     """The first difference between the attributes on `parent_hash` and an existing block, or None."""
+    return next(differences(config, attributes, parent_hash, block), None)
+
+
+def differences(
+    config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
+) -> Iterator[Mismatch]:
+    """All differences between the attributes on `parent_hash` and an existing block, in the order of the checks."""
     rules = config.schedule().l2(block.timestamp)
     groups = (
         _basics(attributes, parent_hash, block),
@@ -51,7 +58,8 @@ def mismatch(
         _recipient(attributes, block),
         _extra_data(config, attributes, block, rules),
     )
-    return next((found for group in groups for found in group), None)
+    for group in groups:
+        yield from group
 
 
 def _basics(attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload) -> Iterator[Mismatch]:

@@ -57,14 +57,26 @@ def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(reco
     assert [json.loads(line)["number"] for line in done.stdout.splitlines()] == [16491248, 16491249]
 
 
-def test_a_difference_ends_the_run_with_one_line(recorded: str, shared_data: Path, tmp_path: Path) -> None:
+def test_a_difference_ends_the_run_with_a_line_for_each_field(recorded: str, shared_data: Path, tmp_path: Path) -> None:
     blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
     blocks[1]["txs"][1] = blocks[1]["txs"][2]
+    info = bytearray.fromhex(blocks[1]["txs"][0])
+    info[-136:-128] = bytes(8)
+    blocks[1]["txs"][0] = info.hex()
     damaged = tmp_path / "blocks.json"
     damaged.write_text(json.dumps(blocks))
     done = _replay(recorded, damaged, *RANGE, "--from-l1", "6582895")
     assert done.returncode == 1
-    assert "block 16491245 differs from the source in transaction" in done.stderr.splitlines()[-1]
+    warning, first, *more = done.stderr.splitlines()
+    assert "warning" in warning
+    assert first.startswith(
+        "rollup-node: block 16491245 differs from the source in transaction: transaction 0 does not"
+    )
+    number = json.loads(done.stdout)["epoch"]["number"]
+    assert more[0] == f"rollup-node:   l1_info.number: derived {number}, in the source 0"
+    assert [line.split(": ")[1].strip() for line in more[1:]] == ["transaction 0", "transaction 1"]
+    line = json.loads(done.stdout)
+    assert (line["number"], line["hash"], len(line["differences"])) == (16491245, None, 4)
 
 
 def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: Path, tmp_path: Path) -> None:

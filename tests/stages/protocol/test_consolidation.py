@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import Field, mismatch
+from rollup_node.stages.protocol.consolidation import Field, differences, mismatch
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -200,3 +200,15 @@ def test_holocene_needs_the_constants_of_the_chain() -> None:
     config = msgspec.structs.replace(chain("holocene"), chain_op_config=None)
     with pytest.raises(CriticalError, match="chain_op_config"):
         mismatch(config, PayloadAttributes(**(ATTRIBUTES | attributes)), PARENT, ExecutionPayload(**(BLOCK | block)))
+
+
+def test_all_differences_come_in_the_order_of_the_checks() -> None:
+    config = chain("ecotone")
+    block = ExecutionPayload(**(BLOCK | {"timestamp": 1001, "fee_recipient": bytes(20), "gas_limit": 1}))
+    found = list(differences(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
+    assert [each.field for each in found if each.field is not Field.WITHDRAWALS] == [
+        Field.TIMESTAMP,
+        Field.GAS_LIMIT,
+        Field.FEE_RECIPIENT,
+    ]
+    assert found[0] == mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)
