@@ -140,8 +140,10 @@ def _offsets(data: bytes, at: int, end: int, numbers: int) -> list[int]:
     """Where the second and later of `numbers` integers start, then the byte string behind them, then what follows."""
     found: list[int] = []
     for _ in range(numbers):
+        if at >= end:
+            raise RlpError("no bytes where an item must be")
         first = data[at]
-        if 0x80 < first < 0xB8 and at < end:
+        if 0x80 < first < 0xB8:
             lead = data[at + 1]
             if not lead or (first == 0x81 and lead < 0x80):
                 raise RlpError("not a number in its shortest form")
