@@ -2,6 +2,7 @@
 else the cases that cover it."""
 
 from functools import cache
+from random import Random
 
 import msgspec
 import pytest
@@ -10,17 +11,23 @@ from kit.chain import (
     FIRST_L1,
     GENESIS_TIME,
     L1_CHAIN,
+    L2_BLOCK_TIME,
+    L2_CHAIN_ID,
     STRANGER,
     batcher_update,
     config_log,
     forks_until,
 )
 from kit.reading import Read, read
+from kit.span_model import Malformed, Model, NotRestored
+from kit.span_model import read as read_model
 from kit.spans import Tx, span_fields
 from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.channel_body import decode_batch
+from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.protocol.attributes import DepositsRefusedError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
@@ -89,6 +96,62 @@ def span_cut_off_at_every_byte() -> None:
         assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
         assert found.reason is not None and found.reason.values["offset"] <= size
     assert len(read_batches(FIRST, encoded, FIRST, fork="delta").batches) == 3
+    damaged_spans_against_the_model()
+
+
+def damaged_spans_against_the_model() -> None:
+    """Wrong, missing and additional bytes: read, refused or malformed as the plainest decoder says."""
+    generator = Random(3)
+    for turn in range(4000):
+        data = bytearray(SPANS[turn % len(SPANS)])
+        for _ in range(1 + turn % 3):
+            place = generator.randrange(1, len(data))
+            match generator.randrange(4):
+                case 0:
+                    data[place] = generator.randrange(256)
+                case 1:
+                    data[place] = generator.choice(b"\x00\x01\x7f\x80\x81\xa0\xb7\xb8\xbf\xc0\xc1\xf7\xf8\xff")
+                case 2:
+                    del data[place : place + generator.randrange(1, 4)]
+                case _:
+                    data[place:place] = generator.randbytes(generator.randrange(1, 4))
+        assert decoded(bytes(data)) == modelled(bytes(data)), data.hex()
+
+
+ACCESS, AUTHORIZATION = (
+    [b"\x77" * 20, [b"\x88" * 32]],
+    [b"\x0a", b"\x77" * 20, b"", b"\x01", b"\x11" * 32, b"\x22" * 32],
+)
+SET_CODE = Tx(4, (b"\x05", b"\x01", b"\x09", b"", [ACCESS], [AUTHORIZATION]))
+SPANS = [
+    span_fields(
+        [[LEGACY, DYNAMIC, Tx(1, (b"\x05", b"\x09", b"x" * 70, [ACCESS] * 5))], [], [SET_CODE]], [1, 0, 1]
+    ).encode(),
+    span_fields([[LEGACY], [Tx(0x7D, [b"\x05"]), Tx(to=None, protected=1, nonce=300, gas=2**40)]], [0, 1]).encode(),
+    span_fields([[]] * 9).encode(),
+    span_fields([[SET_CODE]]).encode(),
+]
+
+
+def decoded(encoded: bytes) -> Model | str:
+    """What the node makes of a span batch."""
+    found = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
+    if not isinstance(found, SpanBatch):
+        return "malformed" if isinstance(found, Reason) else "not restored"
+    blocks = [
+        ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, each.transactions) for each in found.blocks()
+    ]
+    return Model(blocks, found.parent_check, found.origin_check)
+
+
+def modelled(encoded: bytes) -> Model | str:
+    """What the model makes of it."""
+    try:
+        return read_model(encoded[1:], L2_BLOCK_TIME)
+    except Malformed:
+        return "malformed"
+    except NotRestored:
+        return "not restored"
 
 
 @case("fault_f23")

@@ -86,6 +86,12 @@ def out_of_step(seconds: int, expected: Judged) -> None:
         bench = Bench(forks, safe=4)
         batch = changed(bench, plan(bench.safe, 3), first_timestamp=bench.safe.timestamp + seconds)
         assert bench.span(batch) == expected
+        slow = Bench(forks, block_time=3)
+        slow.safe = msgspec.structs.replace(GENESIS, number=100, timestamp=GENESIS.timestamp + 301)
+        slow.withheld = {95}
+        for back, verdict in ((12, undecided(Why.SPAN_NO_PARENT)), (13, drop(Why.SPAN_MISALIGNED))):
+            batch = changed(slow, plan(GENESIS, 9), first_timestamp=slow.safe.timestamp - back)
+            assert slow.span(batch) == verdict
 
 
 @case("prefix_overlap_ok")
@@ -96,6 +102,9 @@ def overlap() -> None:
         batch = span(plan(bench.block(7), 5))
         assert bench.span(batch) == ACCEPTED
         assert bench.asked == [NeedL2Blocks(7, 10)]
+        first = Bench(forks, safe=3)
+        assert first.span(span(plan(GENESIS, 5))) == ACCEPTED
+        assert first.asked == [NeedL2Blocks(0, 3)]
         bench.chain[6] = child(bench.block(6), (USER, USER))
         assert Bench(forks, safe=bench.chain).span(batch) == drop(Why.SPAN_PARENT)
 

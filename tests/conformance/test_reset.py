@@ -111,6 +111,19 @@ def two_forks_with_one_l1_block() -> None:
         (Effect.DROPPED, Why.STAGING_REPLACED),
         (Effect.PAST, Why.TIME_OLD),
     ]
+    an_invalid_payload_while_the_stages_are_old()
+
+
+def an_invalid_payload_while_the_stages_are_old() -> None:
+    """The rest of its span and of its channel go, as in the new ones."""
+    blocks = plan(GENESIS, 15)
+    empty = child(blocks[12].ref, ())
+    world = World(BOTH)
+    world.is_invalid = lambda attributes: attributes.timestamp == blocks[13].ref.timestamp
+    world.mine_until(FIRST_L1 + 2)
+    world.mine(*channel("A", span(blocks), child(empty.ref, (OTHER,)).singular))
+    assert refs(world.run()) == refs([*blocks[:13], empty])
+    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY)]
 
 
 @case("reset_reset_pre_holocene")

@@ -92,11 +92,24 @@ def number_is_read(encoded: bytes, value: int) -> None:
     span_tx_count_over=("tx_counts", GOOD.but(tx_counts=uvarint(LIMIT + 1) + b"\0\0")),
     span_tx_total_over=("tx_counts", GOOD.but(tx_counts=uvarint(6_000_000) * 2 + b"\0")),
     span_tx_total_overflow=("tx_counts", GOOD.but(tx_counts=uvarint(2**63) * 2 + b"\0")),
-    span_data_string=("datas", span_fields([[Tx(raw=b"\x83abc")]])),
 )
 def malformed_in(name: str, span: SpanFields) -> None:
     first, end = span.place_of(name)
     assert first <= ended_at(span.encode()) <= end
+
+
+@table(
+    span_data_string=(
+        *(b"\x83abc", b"\x80", b"\x80\xc0", b"\x02\x83abc", b"\x02\x80", b"\x02\x02\xc0", b"\xb8\x38" + bytes(56)),
+        *(b"\xbf" + bytes(8), b"\xf8\x37" + bytes(55), b"\xf9\x00\x38" + bytes(56), b"\xff" + b"\xff" * 8),
+    )
+)
+def no_list_of_fields(*contents: bytes) -> None:
+    """A string, a second type byte, or a list whose length is not in its shortest form or far too large."""
+    for raw in contents:
+        span = span_fields([[Tx(9, raw=raw)]])
+        first, end = span.place_of("datas")
+        assert first <= ended_at(span.encode()) <= end
 
 
 @table(

@@ -23,6 +23,7 @@ DYNAMIC = (VALUE, TIP, PRICE, DATA, [])
 AUTHORIZATION = [b"\x0a", ACCOUNT, b"", b"\x01", b"\x11" * 32, b"\x22" * 32]
 SET_CODE = (VALUE, TIP, PRICE, DATA, [], [AUTHORIZATION])
 VALUE_33 = b"\x01" + bytes(32)
+ERAS = ("delta", "holocene", "lagoon")
 HIGH = b"\0\0" + b"\x33" * 30
 LAGOON = forks_until("karst", lagoon=100)
 """Lagoon is 100 seconds after genesis."""
@@ -53,7 +54,7 @@ def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
 
 @table(
     spantx_legacy_unprotected=(Tx(0, LEGACY, parity=1, protected=0), 28),
-    spantx_legacy_protected=(Tx(0, LEGACY, parity=0, protected=1), 55),
+    spantx_legacy_protected=(Tx(0, LEGACY, parity=0, protected=1), 55, Tx(0, LEGACY, parity=1, protected=1), 56),
     spantx_type1_chainid=Tx(1, ACCESS, parity=1),
     spantx_value_33_bytes=(Tx(0, (VALUE_33, PRICE, DATA)), 27),
     spantx_setcode_empty_auth=Tx(4, (*SET_CODE[:5], [])),
@@ -62,8 +63,10 @@ def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
     spantx_r_leading_zero=Tx(2, DYNAMIC, r=HIGH, s=HIGH),
     spantx_nonce_max=Tx(2, DYNAMIC, nonce=2**64 - 1, gas=2**64 - 1),
 )
-def comes_back(tx: Tx, v: int | None = None) -> None:
+def comes_back(tx: Tx, v: int | None = None, second: Tx | None = None, second_v: int | None = None) -> None:
     assert restored(tx) == (tx.full(v),)
+    if second is not None:
+        assert restored(tx, second) == (tx.full(v), second.full(second_v))
     other = Tx(4, SET_CODE)
     assert restored(other, tx, other) == (other.full(), tx.full(v), other.full())
 
@@ -77,17 +80,51 @@ def protected_bits_go_by_legacy_transactions() -> None:
         assert restored(typed, first, typed, second) == expected
 
 
+def authorized(place: int, item: object) -> Tx:
+    """A transaction of type 4 with another item in its authorization."""
+    return Tx(4, (*SET_CODE[:5], [[*AUTHORIZATION[:place], item, *AUTHORIZATION[place + 1 :]]]))
+
+
 @table(
-    spantx_value_leading_zero=Tx(raw=b"\xc6\x82\x00\x01\x09\x81\xda"),
-    spantx_setcode_value_33=Tx(4, (VALUE_33, *SET_CODE[1:])),
+    spantx_value_leading_zero=(
+        Tx(raw=b"\xc6\x82\x00\x01\x09\x81\xda"),
+        Tx(raw=b"\xc4\x00\x09\x81\xda"),
+        Tx(raw=b"\xc5\x81\x05\x09\x81\xda"),
+        Tx(2, (VALUE, TIP, b"\0\1", DATA, [])),
+        Tx(2, (VALUE, TIP, [], DATA, [])),
+    ),
+    spantx_setcode_value_33=(
+        Tx(4, (VALUE_33, *SET_CODE[1:])),
+        Tx(4, (VALUE, VALUE_33, *SET_CODE[2:])),
+        Tx(4, (VALUE, TIP, VALUE_33, *SET_CODE[3:])),
+        *(authorized(place, b"\1" * (size + 1)) for place, size in enumerate((32, 20, 8, 1, 32, 32))),
+        authorized(1, ACCOUNT[1:]),
+        Tx(4, (*SET_CODE[:5], [AUTHORIZATION[:5]])),
+        Tx(4, (*SET_CODE[:5], [[*AUTHORIZATION, b""]])),
+        Tx(4, SET_CODE[:5]),
+    ),
     spantx_setcode_create=Tx(4, SET_CODE, to=None),
-    spantx_four_fields_legacy=Tx(0, (*LEGACY, b"\x01")),
-    spantx_access_key_31=Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT[1:]]]])),
+    spantx_four_fields_legacy=(
+        Tx(0, (*LEGACY, b"\x01")),
+        Tx(0, LEGACY[:2]),
+        *(Tx(raw=raw) for raw in (b"\xc0", b"\xc1\xb7", b"\xc2\x05\xb7", b"\xc1\xa0", b"\xc3\x05\x09\x82")),
+        Tx(2, raw=b"\x02\xc1\xb7"),
+        Tx(0, (*LEGACY[:2], [])),
+    ),
+    spantx_access_key_31=(
+        Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT[1:]]]])),
+        Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT, SLOT + b"\1"]]])),
+        Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT[1:], [SLOT]]])),
+        Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT], b""]])),
+        Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT]])),
+        Tx(1, (VALUE, PRICE, DATA, b"")),
+        Tx(1, LEGACY),
+    ),
 )
-def is_not_restored(tx: Tx) -> None:
+def is_not_restored(*txs: Tx) -> None:
     """The batch is dropped, its channel goes on: also in Holocene."""
-    for fork in ("delta", "holocene", "lagoon"):
-        reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), forks_until(fork))
+    for place, tx in enumerate(txs):
+        reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), forks_until(ERAS[place % 3]))
         assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
 
 

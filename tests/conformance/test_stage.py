@@ -147,6 +147,21 @@ def an_undecided_span() -> None:
     assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
     world.mine_until(FIRST_L1 + 4)
     assert world.run() == []
+    a_block_that_could_not_be_had()
+
+
+def a_block_that_could_not_be_had() -> None:
+    """A span is lost as well where a block that it goes over is not to be had; the next span asks for it again."""
+    blocks = plan(GENESIS, 4)
+    world = after(*channel("A", span(blocks[:2])))
+    assert refs(world.run()) == refs(blocks[:2])
+    world.withheld = {1}
+    world.mine(*channel("B", span(blocks[1:])))
+    assert world.run() == []
+    assert world.effects() == [(Effect.LOST, Why.SPAN_NO_PARENT)]
+    world.withheld = set()
+    world.mine(*channel("C", span(blocks[1:])))
+    assert refs(world.run()) == refs(blocks[2:])
 
 
 @case("stage_span_extract_old_epoch")
