@@ -80,8 +80,7 @@ class SyncPlanner:
         self._wanted = {number: set() for number in numbers}
         for peer in self._peers.values():
             peer.set_aside = False
-        known = self._settle(self.quarantine.trust(target.hash), now)
-        return known + self._settle(self.quarantine.trust(target.parent_hash), now)
+        return self._settle(self.quarantine.aim(*target), now)
 
     def requests(self, now: float) -> list[Request]:
         """What to ask whom for now; each is then on its way until it is answered."""

@@ -1,6 +1,7 @@
 """Blocks that peers gave and nobody vouches for yet. A block is released once its hash is trusted: because it is the
 target of a range, or the parent of a block that was released. Hashes are computed only then, so that a stranger's
-block costs no work; what is pushed out unreleased was of no use, and who gave it is named."""
+block costs no work. What is not the block expected at its number, or is pushed out unreleased, was of no use, and who
+gave it is named."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -44,6 +45,7 @@ class Quarantine:
         self._held: OrderedDict[Hash, Held] = OrderedDict()
         self._by_number: dict[int, Hash] = {}
         self._trusted: OrderedDict[Hash, None] = OrderedDict()
+        self._expected: dict[int, Hash] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -53,17 +55,21 @@ class Quarantine:
         """Whether a block of that number is held."""
         return number in self._by_number
 
-    def trust(self, block_hash: Hash) -> Release:
-        """Trusts a hash from now on; what can be released because of it."""
-        self._note_trusted(block_hash)
-        return self._release(block_hash)
+    def aim(self, number: int, block_hash: Hash, parent_hash: Hash) -> Release:
+        """Trusts a block from now on, and with it its parent; other blocks are not expected any more. What can be
+        released because of it."""
+        self._expected.clear()
+        top, below = self._expect(number, block_hash), self._expect(number - 1, parent_hash)
+        return Release(top.blocks + below.blocks, top.rejected + below.rejected)
 
     def add(self, payload: ExecutionPayload, peer: PeerId) -> Release:
         """Takes a block as it came; what can be released because of it."""
         if payload.block_hash in self._held:
             return Release()
         held = Held(payload, peer)
-        rejected = [other.peer for other in (self._remove_number(payload.block_number),) if other is not None]
+        if self._expected.get(payload.block_number, payload.block_hash) != payload.block_hash:
+            return Release((), (peer,))
+        rejected = self._remove_other(payload.block_number, payload.block_hash)
         self._held[payload.block_hash] = held
         self._by_number[payload.block_number] = payload.block_hash
         self.bytes += held.size
@@ -86,10 +92,16 @@ class Quarantine:
             blocks.append(payload)
             block_hash = payload.parent_hash
             self._note_trusted(block_hash)
-            if self._by_number.get(payload.block_number - 1, block_hash) != block_hash:
-                other = self._remove_number(payload.block_number - 1)
-                rejected += [other.peer] if other is not None else []
+            self._expected[payload.block_number - 1] = block_hash
+            rejected += self._remove_other(payload.block_number - 1, block_hash)
         return Release(tuple(blocks), tuple(rejected))
+
+    def _expect(self, number: int, block_hash: Hash) -> Release:
+        self._note_trusted(block_hash)
+        self._expected[number] = block_hash
+        rejected = self._remove_other(number, block_hash)
+        found = self._release(block_hash)
+        return Release(found.blocks, (*rejected, *found.rejected))
 
     def _note_trusted(self, block_hash: Hash) -> None:
         self._trusted[block_hash] = None
@@ -97,9 +109,11 @@ class Quarantine:
         if len(self._trusted) > MOST_TRUSTED:
             self._trusted.popitem(last=False)
 
-    def _remove_number(self, number: int) -> Held | None:
-        block_hash = self._by_number.get(number)
-        return None if block_hash is None else self._drop(block_hash)
+    def _remove_other(self, number: int, block_hash: Hash) -> list[PeerId]:
+        """Drops a block of a number that has another hash; who gave it."""
+        other = self._by_number.get(number, block_hash)
+        held = None if other == block_hash else self._drop(other)
+        return [] if held is None else [held.peer]
 
     def _drop(self, block_hash: Hash) -> Held | None:
         held = self._held.pop(block_hash, None)

@@ -1,0 +1,202 @@
+"""What a hostile peer can do to a router: nothing to its memory, little to its time, and it is scored for it."""
+
+import random
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+from gossip_world import TOPIC, World, id_of, packed
+from p2p_blocks import SIGNER, block, chain_config, signed
+
+from rollup_node.stages.p2p import gossip_wire, varint
+from rollup_node.stages.p2p.block_signing import Signers
+from rollup_node.stages.p2p.block_snappy import MOST_BYTES
+from rollup_node.stages.p2p.block_validation import BlockValidator, Fault
+from rollup_node.stages.p2p.gossip_message import Verdict
+from rollup_node.stages.p2p.gossip_router import Malformed
+from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Prune, Rpc, Subscription
+
+GOOD, BAD = b"000", b"bad"
+
+
+def attacked() -> World:
+    world = World()
+    assert world.add_members(8)[0] == GOOD
+    world.add("bad")
+    return world
+
+
+def still_serves(world: World, content: bytes = b"good block") -> bool:
+    """Whether a good peer's block is judged, and passed on to the other good ones."""
+    return world.accept(GOOD, content) >= 7
+
+
+def test_a_flood_of_grafts() -> None:
+    world = attacked()
+    world.control(BAD, graft=[TOPIC])
+    world.beat(60)
+    world.control(BAD, prune=[Prune(TOPIC, 60)])
+    totals = []
+    for _ in range(10):
+        world.control(BAD, graft=[TOPIC])
+        totals.append(world.scores.total(BAD))
+    assert BAD not in world.mesh
+    assert totals == [0.0, 0.0, 0.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0]
+    assert world.scores.total(BAD) < world.scores.thresholds.graylist, "it is not even listened to any more"
+    assert still_serves(world)
+    world.beat(240)
+    assert world.scores.total(BAD) == 0.0, "it decays"
+
+
+def test_a_flood_of_promises() -> None:
+    world = attacked()
+    for round_number in range(20):
+        for number in range(100):
+            start = (round_number * 100 + number) * 50
+            world.control(BAD, have=[Have(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
+        world.said(BAD)
+        world.beat()
+        assert len(world.router.lazy.promises) <= 10 * 7
+    assert world.scores.total(BAD) < -40.0
+    assert not world.message(BAD, b"anything")
+    assert still_serves(world)
+
+
+def test_a_flood_of_asks() -> None:
+    world = attacked()
+    world.accept(GOOD, b"block")
+    for _ in range(1000):
+        world.control(BAD, want=[id_of(b"block")] * 20)
+    assert len(world.said(BAD).messages) == 3
+    assert still_serves(world)
+
+
+def test_a_flood_of_unwanted_ids() -> None:
+    world = attacked()
+    for number in range(300):
+        world.control(BAD, dont_want=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+    assert len(world.router.peers.all[BAD].unwanted) == 1000
+    world.beat(3)
+    assert not world.router.peers.all[BAD].unwanted
+    assert still_serves(world)
+
+
+def test_a_peer_that_does_not_read() -> None:
+    world = attacked()
+    world.control(BAD, graft=[TOPIC])
+    assert BAD in world.mesh
+    for number in range(600):
+        world.accept(GOOD, number.to_bytes(40, "big") * 50)
+        if number % 10 == 0:
+            world.beat()
+        for peer in world.mesh:
+            if peer != BAD:
+                world.said(peer)
+    outbox = world.router.peers.all[BAD].outbox
+    assert len(outbox) <= 256 and outbox.bytes <= 20 << 20
+    assert still_serves(world)
+
+
+def test_replays_within_and_beyond_the_seen_time() -> None:
+    world = attacked()
+    signers = Signers()
+    signers.update(SIGNER.address, 0.0)
+    validator = BlockValidator(chain_config(), signers)
+    payload = block()
+    content = signed(payload)
+
+    def arrives(after: float) -> list[Fault | None]:
+        world.now = start + after
+        found = world.message(BAD, content)
+        judged = [validator.judge(4, each.content, payload.timestamp + after, world.now) for each in found]
+        for each, judgement in zip(found, judged, strict=True):
+            world.router.verdict(each.id, judgement.verdict, world.now)
+        return [judgement.fault for judgement in judged]
+
+    start = world.now
+    assert arrives(0.0) == [None]
+    assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
+    assert arrives(65.1) == [Fault.TOO_OLD]
+    patient = BlockValidator(chain_config(), signers, oldest=1000.0)
+    for after, expected in ((131.0, None), (197.0, Fault.SEEN), (263.0, Fault.SEEN)):
+        world.now = start + after
+        (incoming,) = world.message(BAD, content)
+        assert patient.judge(4, incoming.content, payload.timestamp + after, world.now).fault is expected
+        world.router.verdict(incoming.id, Verdict.IGNORE, world.now)
+
+
+def junk(chance: random.Random) -> Iterator[bytes]:
+    """Wild messages: some well-formed with odd values, some cut, changed or random."""
+    good = gossip_wire.encode(
+        Rpc(
+            [Subscription(TOPIC, True)],
+            [Message(TOPIC, packed(b"some block")), Message("/else", b"")],
+            Control([Have(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
+        )
+    )
+    while True:
+        data = bytearray(good if chance.random() < 0.8 else chance.randbytes(chance.randint(0, 60)))
+        for _ in range(chance.randint(0, 4)):
+            if data:
+                data[chance.randrange(len(data))] = chance.randrange(256)
+        yield bytes(data[: chance.randint(0, len(data))] if chance.random() < 0.2 else data)
+
+
+def test_no_bytes_do_harm() -> None:
+    world, chance = attacked(), random.Random(7)
+    wild = junk(chance)
+    for number in range(800):
+        found = world.router.receive(BAD, next(wild), world.now)
+        for incoming in [] if isinstance(found, Malformed) else found:
+            world.router.verdict(incoming.id, chance.choice(list(Verdict)), world.now)
+        if number % 50 == 0:
+            world.beat()
+            for peer in list(world.router.peers.all):
+                world.said(peer)
+    assert still_serves(world)
+
+
+def floods() -> dict[str, Callable[[int], Rpc]]:
+    """Messages without end, by number."""
+
+    def message(data: bytes) -> Rpc:
+        return Rpc(messages=[Message(TOPIC, data)])
+
+    def ids(number: int) -> list[bytes]:
+        return [number.to_bytes(8, "big") + bytes([each]) * 56 for each in range(20)]
+
+    return {
+        "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
+        "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
+        "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MOST_BYTES // 8))),
+        "claims": lambda n: message(varint.encode(MOST_BYTES) + n.to_bytes(8, "big")),
+        "ids": lambda n: Rpc(control=Control([Have(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
+        "grafts": lambda n: Rpc(control=Control(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
+    }
+
+
+@pytest.mark.parametrize("kind", list(floods()))
+def test_memory_stays_bounded(kind: str) -> None:
+    world, make = attacked(), floods()[kind]
+
+    def attack(numbers: range) -> None:
+        for number in numbers:
+            found = world.router.receive(BAD, gossip_wire.encode(make(number)), world.now)
+            for incoming in [] if isinstance(found, Malformed) else found:
+                world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+            if number % 25 == 0:
+                world.beat()
+                for peer in world.router.peers.all:
+                    while world.router.next_frame(peer) is not None:
+                        pass
+
+    tracemalloc.start()
+    try:
+        attack(range(200))
+        before = tracemalloc.get_traced_memory()[0]
+        attack(range(200, 500))
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 300_000
+    assert still_serves(world)

@@ -1,0 +1,74 @@
+"""Fifty routers in one process, with links that delay and lose what is sent."""
+
+import pytest
+from gossip_world import TOPIC, Network, id_of
+
+HEARTBEATS = 2 * 0.5
+
+
+def arrivals(network: Network, content: bytes, source: bytes) -> dict[bytes, float]:
+    """How long a block took to each router within two heartbeats."""
+    start = network.now
+    found = network.publish(source, content)
+    network.run_until(start + HEARTBEATS)
+    return {name: at - start for name, at in network.arrived[found].items()}
+
+
+@pytest.mark.parametrize(("seed", "links", "loss"), [(1, 25, 0.02), (2, 49, 0.1)])
+def test_every_block_reaches_all_within_two_heartbeats(seed: int, links: int, loss: float) -> None:
+    network = Network(50, links, seed, loss)
+    network.run_until(5.0)
+    assert min(network.degrees()) >= 6 and max(network.degrees()) <= 12
+    for number in range(6):
+        source = network.names[network.chance.randrange(50)]
+        assert len(arrivals(network, b"block" + bytes([number]) + network.chance.randbytes(1500), source)) == 50
+    network.run_until(network.now + 2.0)
+    assert min(network.degrees()) >= 6 and max(network.degrees()) <= 12
+    assert all(router.scores.total(peer) == 0 for router in network.routers.values() for peer in router.peers.all)
+
+
+def test_a_mesh_of_two() -> None:
+    network = Network(2, 1, 3, 0.0)
+    network.run_until(3.0)
+    assert network.degrees() == [1, 1]
+    assert len(arrivals(network, b"block", network.names[0])) == 2
+
+
+def test_whoever_was_cut_off_is_told_afterwards() -> None:
+    network = Network(20, 19, 4, 0.0)
+    network.run_until(4.0)
+    lonely = network.names[7]
+    network.cut.add(lonely)
+    found = network.publish(network.names[0], b"missed")
+    network.run_until(network.now + 0.4)
+    assert set(network.arrived[found]) == set(network.names) - {lonely}
+    network.cut.clear()
+    network.run_until(network.now + 1.5)
+    assert lonely in network.arrived[found], "by IHAVE and IWANT"
+
+
+def test_peers_that_leave_are_replaced() -> None:
+    network = Network(40, 30, 5, 0.02)
+    network.run_until(4.0)
+    gone = network.names[:10]
+    for name in gone:
+        for other in network.names:
+            network.routers[other].remove_peer(name, network.now)
+            network.routers[name].remove_peer(other, network.now)
+    left = network.names[10:]
+    network.run_until(network.now + 3.0)
+    assert all(6 <= len(network.routers[name].meshes.members[TOPIC]) <= 12 for name in left)
+    assert set(arrivals(network, b"after", left[3])) == set(left)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    runs = []
+    for _ in range(2):
+        network = Network(12, 11, 6, 0.05)
+        network.run_until(2.0)
+        network.publish(network.names[0], b"block")
+        network.run_until(3.0)
+        runs.append(
+            ([list(r.meshes.members[TOPIC]) for r in network.routers.values()], network.arrived[id_of(b"block")])
+        )
+    assert runs[0] == runs[1]
