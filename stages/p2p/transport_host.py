@@ -56,7 +56,7 @@ class Host:
         self.identify = IdentifyService(self)
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
-        self._half_open: HalfOpen[Connection] = HalfOpen(config.limits.half_open)
+        self.half_open: HalfOpen[Connection] = HalfOpen(config.limits.half_open)
         self._handlers: dict[str, StreamHandler] = {}
         self._listeners: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -87,7 +87,7 @@ class Host:
         for connections in list(self._connections.values()):
             for connection in list(connections):
                 connection.close("we are stopping")
-        for half_open in self._half_open.drain():
+        for half_open in self.half_open.drain():
             half_open.abort("we are stopping")
         self._dialer.stop()
         tasks = list(self._tasks)
@@ -190,14 +190,14 @@ class Host:
         refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
         self.meter.count("p2p_accepts", allow=_word(refusal is None))
         if refusal is None:
-            evicted = self._half_open.add(connection, connection.ip)
+            evicted = self.half_open.add(connection, connection.ip)
             if evicted is not None:
                 evicted.abort("too many unfinished handshakes")
         return refusal
 
     def upgraded(self, connection: Connection) -> str | None:
         """Takes a connection among those of its peer, or says why not."""
-        self._half_open.remove(connection)
+        self.half_open.remove(connection)
         peer = connection.peer
         refusal = self.refuses_peer(peer) or self._no_room(connection)
         if refusal is not None:
@@ -217,7 +217,7 @@ class Host:
 
     def lost(self, connection: Connection) -> None:
         """Forgets a connection."""
-        self._half_open.remove(connection)
+        self.half_open.remove(connection)
         connections = self._connections.get(connection.peer)
         if not connections or connection not in connections:
             return

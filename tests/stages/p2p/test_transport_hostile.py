@@ -1,0 +1,301 @@
+"""Hostile peers: no crash, bounded memory, and good peers are served all the time."""
+
+import asyncio
+import os
+import tracemalloc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from p2p_hosts import TestHost, running, through, until
+from p2p_raw import DATA, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
+
+from rollup_node.stages.p2p import identify, varint
+from rollup_node.stages.p2p.config import TransportLimits
+from rollup_node.stages.p2p.hosting import PeerIdentified
+from rollup_node.stages.p2p.identity import Identity
+from rollup_node.stages.p2p.multistream import HEADER, message
+from rollup_node.stages.p2p.yamux import WINDOW
+
+GREETING = message(HEADER)
+STRANGER = Identity(b"\x63" * 32).peer_id
+NOISE = GREETING + message("/noise")
+GARBAGE = [
+    b"",
+    b"\x00",
+    os.urandom(300),
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(100),
+    GREETING,
+    GREETING[:7],
+    GREETING + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    GREETING + message("/tls/1.0.0") * 100,
+    NOISE,
+    NOISE + b"\xff\xff" + os.urandom(70_000),
+    NOISE + b"\x00\x00" * 50,
+    NOISE + b"\x00\x20" + bytes(32),
+    NOISE + b"\x00\x20" + os.urandom(32) + b"\x01\x00" + os.urandom(256),
+    NOISE + b"\x00\x20" + os.urandom(32) + b"\x01\x00" + os.urandom(20),
+]
+
+
+@asynccontextmanager
+async def guarded(**options: object) -> AsyncIterator[tuple[TestHost, TestHost]]:
+    """The host under attack and a good peer, which is served before and after; nothing may be left."""
+    async with running(1, **options) as ours, running(2) as good:
+        await good.connect(ours.peer_id, ours.addresses)
+        await good.heard(PeerIdentified)
+        yield ours, good
+        assert await through(good, ours.peer_id, b"served") == b"served"
+        async with running(3) as late:
+            await late.connect(ours.peer_id, ours.addresses)
+            assert await through(late, ours.peer_id, b"served too") == b"served too"
+    await until(lambda: len(asyncio.all_tasks()) == 1, 5)
+
+
+def unread(host: TestHost) -> int:
+    """Bytes that the host holds for the hostile peer."""
+    return sum(link.unread for link in host.live(STRANGER))
+
+
+def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
+    async def one(port: int, number: int) -> None:
+        try:
+            async with bare(port) as (reader, writer):
+                writer.write(GARBAGE[number % len(GARBAGE)])
+                async with asyncio.timeout(0.2):
+                    await reader.read(1)
+                    await reader.read(1 << 16)
+        except (ConnectionError, TimeoutError):
+            pass
+
+    async def run() -> None:
+        async with guarded(limits=TransportLimits(half_open=32)) as (ours, good):
+            await asyncio.gather(*(one(ours.port, number) for number in range(100)))
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+            for start in range(0, 900, 100):
+                wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
+                assert await through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
+                await wave
+                assert len(ours.half_open) <= 32
+            await until(lambda: len(ours.half_open) == 0)
+            grown = tracemalloc.get_traced_memory()[0] - before
+            tracemalloc.stop()
+            assert grown < 2 << 20
+            assert ours.peers() == [good.peer_id]
+
+    asyncio.run(run())
+    assert capsys.readouterr().err == ""
+
+
+def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
+    async def drip(port: int, stop: asyncio.Event) -> bool:
+        """Sends a good opening byte by byte; whether it was cut off."""
+        try:
+            async with bare(port) as (reader, writer):
+                for byte in NOISE + b"\x00\x20" + bytes(32):
+                    writer.write(bytes([byte]))
+                    if stop.is_set() or (reader.at_eof()):
+                        return True
+                    await asyncio.sleep(0.05)
+                return await reader.read() is not None
+        except ConnectionError:
+            return True
+
+    async def run() -> None:
+        async with guarded(limits=TransportLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
+            stop = asyncio.Event()
+            slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
+            await asyncio.sleep(0.2)
+            assert len(ours.half_open) == 20
+            for number in range(4, 8):
+                async with running(number) as newcomer:
+                    await newcomer.connect(ours.peer_id, ours.addresses)
+                    assert await through(newcomer, ours.peer_id, b"in") == b"in"
+            await until(lambda: len(ours.half_open) == 0, 5)
+            stop.set()
+            assert all(await asyncio.gather(*slow))
+
+    asyncio.run(run())
+
+
+async def _cut(*plain: bytes) -> None:
+    """A peer that sends this is cut off, whatever else goes on."""
+    async with guarded() as (ours, good):
+        async with raw_peer(ours.port) as peer:
+            await until(lambda: len(ours.peers()) == 2)
+            for part in plain:
+                await peer.send(part)
+            assert await peer.is_cut()
+        await until(lambda: ours.peers() == [good.peer_id])
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        [os.urandom(64)],
+        [b"GET / HTTP/1.1\r\n\r\n"],
+        [frame(DATA, 0, 7, (1 << 32) - 1)],
+        [frame(DATA, SYN, 7, WINDOW + 1)],
+        [frame(WINDOW_UPDATE, SYN, 2, 0)],
+        [frame(WINDOW_UPDATE, SYN, 0, 0)],
+        [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
+        [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
+        [frame(9, 0, 0, 0)],
+    ],
+    ids=["noise", "http", "endless frame", "overrun at once", "wrong parity", "stream 0", "twice", "window", "type"],
+)
+def test_violations_of_yamux_end_the_connection(plain: list[bytes]) -> None:
+    asyncio.run(_cut(*plain))
+
+
+def test_bytes_that_are_not_authentic_end_the_connection() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+            await peer.send_unsealed(b"\x00\x20" + os.urandom(32))
+            assert await peer.is_cut()
+
+    asyncio.run(run())
+
+
+def test_a_window_is_not_overrun_while_nobody_reads() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _):
+
+            async def hold(_: object) -> None:
+                await asyncio.sleep(30)
+
+            ours.handle("/hold/1", hold)
+            async with raw_peer(ours.port) as peer:
+                await peer.send(proposal(7, "/hold/1"))
+                for size in (WINDOW // 2, WINDOW // 2 - 100):
+                    await peer.send(frame(DATA, 0, 7, size, bytes(size)))
+                await until(lambda: unread(ours) == WINDOW - 100)
+                assert not await peer.is_cut(0.2)
+                await peer.send(frame(DATA, 0, 7, WINDOW, bytes(WINDOW)))
+                assert await peer.is_cut()
+
+    asyncio.run(run())
+
+
+def test_unread_bytes_over_all_streams_are_bounded() -> None:
+    """When too much is held for one connection, its socket is no longer read."""
+
+    async def run() -> None:
+        async with guarded(limits=TransportLimits(unread_bytes=1 << 20)) as (ours, _):
+
+            async def hold(_: object) -> None:
+                await asyncio.sleep(30)
+
+            ours.handle("/hold/1", hold)
+            async with raw_peer(ours.port) as peer:
+                sending = asyncio.create_task(_fill(peer, streams=60))
+                await until(lambda: unread(ours) > 1 << 20)
+                await asyncio.sleep(0.3)
+                assert unread(ours) < (1 << 20) + 2 * WINDOW + (1 << 16)
+                assert not sending.done()
+                sending.cancel()
+
+    asyncio.run(run())
+
+
+async def _fill(peer: RawPeer, streams: int) -> None:
+    for number in range(1, 2 * streams, 2):
+        await peer.send(proposal(number, "/hold/1"))
+        await peer.send(frame(DATA, 0, number, WINDOW - 100, bytes(WINDOW - 100)))
+
+
+def test_streams_beyond_the_limit_are_reset() -> None:
+    async def run() -> None:
+        async with guarded(limits=TransportLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
+            for number in range(101, 301, 2):
+                await peer.send(frame(WINDOW_UPDATE, SYN, number, 0))
+            answer = await peer.read_for(0.5)
+            assert answer.count(frame(WINDOW_UPDATE, 2, 0, 0)[:4]) == 10
+            assert sum(answer.count(frame(WINDOW_UPDATE, 8, number, 0)) for number in range(101, 301, 2)) == 90
+
+    asyncio.run(run())
+
+
+def test_streams_without_a_protocol_are_reset_in_time() -> None:
+    async def run() -> None:
+        async with guarded(handshake_timeout=0.5) as (ours, _), raw_peer(ours.port) as peer:
+            await peer.send(frame(WINDOW_UPDATE, SYN, 101, 0))
+            await peer.send(frame(WINDOW_UPDATE, SYN, 103, 0) + frame(DATA, 0, 103, 3, b"\x01\x02\x03"))
+            await peer.send(proposal(105, "/unknown/1"))
+            answer = await peer.read_for(1.2)
+            assert all(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in (101, 103, 105))
+            assert not any(number > 100 for number in ours.live(STRANGER)[0].streams)
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_takes_no_answers_is_cut_off() -> None:
+    async def run() -> None:
+        async with guarded(limits=TransportLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
+            pings = frame(PING, SYN, 0, 7) * 4000
+            await until(lambda: STRANGER in ours.peers())
+            for _ in range(400):
+                await peer.send(pings)
+                if STRANGER not in ours.peers():
+                    break
+            assert STRANGER not in ours.peers()
+
+    asyncio.run(run())
+
+
+def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _):
+
+            async def talk(stream: object) -> None:
+                await stream.write(bytes(5_000_000))  # type: ignore[attr-defined]
+
+            ours.handle("/talk/1", talk)
+            async with raw_peer(ours.port) as peer:
+                await peer.send(proposal(7, "/talk/1"))
+                answer = await peer.read_for(1.0)
+                assert WINDOW <= len(answer) < WINDOW + 5000
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        varint.encode(identify.LONGEST + 1),
+        b"\xff" * 20,
+        varint.encode(5) + b"\xff" * 5,
+        varint.encode(100) + b"x",
+        varint.encode(37) + identify.encode(Identity(b"\x05" * 32).public_key.encode(), [], [], None, "")[:37],
+    ],
+    ids=["too long", "no length", "no protobuf", "cut short", "another's key"],
+)
+def test_bad_pushes_change_nothing(body: bytes) -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+            await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, 4, 7, len(body), body))
+            answer = await peer.read_for(0.5)
+            assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
+            info = ours.connection(STRANGER)
+            assert info is not None and info.identified is None
+
+    asyncio.run(run())
+
+
+def test_pushes_are_not_taken_too_often() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+            body = identify.encode(Identity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
+            body = varint.encode(len(body)) + body
+            for number in range(7, 27, 2):
+                await peer.send(proposal(number, identify.PUSH_PROTOCOL) + frame(DATA, 4, number, len(body), body))
+            answer = await peer.read_for(0.5)
+            assert sum(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in range(7, 27, 2)) == 9
+            pushed = [
+                event for event in ours.events if isinstance(event, PeerIdentified) and event.identified.agent == "raw"
+            ]
+            assert len(pushed) == 1
+
+    asyncio.run(run())

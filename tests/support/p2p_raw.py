@@ -1,0 +1,96 @@
+"""A peer that does what it likes: bare TCP, or yamux frames written by hand over a proper handshake."""
+
+import asyncio
+import contextlib
+import os
+import struct
+from collections.abc import AsyncIterator
+
+from rollup_node.stages.p2p.identity import Identity
+from rollup_node.stages.p2p.multistream import HEADER, message
+from rollup_node.stages.p2p.noise import SealedStream
+from rollup_node.stages.p2p.noise_xx import NoiseKeys
+from rollup_node.stages.p2p.upgrade import Upgrade
+
+DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
+SYN, ACK, FIN, RST = 1, 2, 4, 8
+
+
+def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"") -> bytes:
+    """A yamux frame, right or wrong."""
+    return struct.pack(">BBHII", 0, kind, flags, stream, length) + body
+
+
+def proposal(stream: int, protocol: str) -> bytes:
+    """The frames that open a stream and propose a protocol."""
+    lines = message(HEADER) + message(protocol)
+    return frame(WINDOW_UPDATE, SYN, stream, 0) + frame(DATA, 0, stream, len(lines), lines)
+
+
+class RawPeer:
+    """An upgraded connection without any streams of its own."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SealedStream) -> None:
+        self._reader, self._writer, self._sealed = reader, writer, sealed
+
+    async def send(self, plain: bytes) -> None:
+        """Sends sealed bytes; the other end may be gone already."""
+        with contextlib.suppress(ConnectionError):
+            self._writer.writelines(self._sealed.seal(plain))
+            await self._writer.drain()
+
+    async def send_unsealed(self, raw: bytes) -> None:
+        """Sends bytes that are no noise."""
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(raw)
+            await self._writer.drain()
+
+    async def read_for(self, seconds: float) -> bytes:
+        """What comes within a time, unsealed."""
+        found = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while data := await self._reader.read(1 << 16):
+                    found += b"".join(self._sealed.receive(data))
+        return found
+
+    async def is_cut(self, seconds: float = 5.0) -> bool:
+        """Whether the other end closes the connection in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while await self._reader.read(1 << 16):
+                    pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+        return True
+
+
+@contextlib.asynccontextmanager
+async def bare(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A TCP connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
+    """An upgraded connection of the peer with this number."""
+    keys = NoiseKeys(os.urandom(32), os.urandom(32))
+    upgrade = Upgrade(Identity(bytes([number]) * 32), keys, initiator=True)
+    async with bare(port) as (reader, writer):
+        found = None
+        while found is None:
+            writer.write(upgrade.take())
+            data = await reader.read(1 << 16)
+            if not data:
+                raise ConnectionError("refused")
+            found = upgrade.receive(data)
+        writer.write(upgrade.take())
+        yield RawPeer(reader, writer, found.stream)
