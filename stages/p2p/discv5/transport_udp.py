@@ -92,8 +92,7 @@ class DiscoveryServer:
 
     async def step(self) -> float:
         """Does what is due; gives the seconds until the next call."""
-        service = self._running()
-        now = time.monotonic()
+        service, now = self.service, time.monotonic()
         self._resolve(service, now)
         service.tick(now)
         self._flush()
@@ -122,13 +121,20 @@ class DiscoveryServer:
         if self._config.advertise_ip is None:
             config = self._config
             told = Advertised(config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp)
-            self._running().set_address(told)
+            self.service.set_address(told)
             self._flush()
+
+    @property
+    def service(self) -> Discovery:
+        """The node itself; there is none before the start."""
+        if self._service is None:
+            raise RuntimeError("discovery has not started")
+        return self._service
 
     @property
     def record(self) -> Enr:
         """Our own record."""
-        return self._running().local.record
+        return self.service.local.record
 
     @property
     def endpoint(self) -> Endpoint:
@@ -141,12 +147,12 @@ class DiscoveryServer:
     @property
     def table(self) -> list[Enr]:
         """The records of all nodes in the table, as `opp2p_discoveryTable` lists them."""
-        return [entry.record for entry in self._running().table]
+        return [entry.record for entry in self.service.table]
 
     @property
     def census(self) -> Census:
         """Who is in the table."""
-        return self._running().census()
+        return self.service.census()
 
     # --- starting --------------------------------------------------------------------------------------------------
 
@@ -226,18 +232,13 @@ class DiscoveryServer:
 
     # --- running ---------------------------------------------------------------------------------------------------
 
-    def _running(self) -> Discovery:
-        if self._service is None:
-            raise RuntimeError("discovery has not started")
-        return self._service
-
     def _receive(self, data: bytes, sender: Endpoint) -> None:
         if self._service is not None:
             self._service.receive(data, sender, time.monotonic())
             self._flush()
 
     def _flush(self) -> None:
-        for output in self._running().take():
+        for output in self.service.take():
             if isinstance(output, ToSend):
                 self._send(output)
             elif isinstance(output, Found):

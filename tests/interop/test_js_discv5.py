@@ -1,0 +1,146 @@
+"""Our discovery against @chainsafe/discv5: handshakes whoever begins, lookups both ways, records as the other makes
+them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from discv5_nodes import seeded
+from discv5_servers import free_port, serving, serving_many
+from js_peers import JsPeer, js_peer, need_packages
+from p2p_hosts import config, until
+
+from rollup_node.stages.p2p.discv5.calls import Call, Purpose
+from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
+from rollup_node.stages.p2p.gater import parse_ip
+
+PROGRAM = "discv5_peer.mjs"
+CHAIN = config().rollup.l2_chain_id
+
+
+@pytest.fixture(scope="module", autouse=True)
+def packages() -> None:
+    need_packages()
+
+
+@asynccontextmanager
+async def foreign(secret: str = "01") -> AsyncIterator[JsPeer]:
+    async with js_peer(PROGRAM, secret=secret * 32, port=free_port(), opstack=OpStack(CHAIN).encode().hex()) as peer:
+        yield peer
+
+
+def their_record(peer: JsPeer) -> Enr:
+    return parse_record(peer.ready["record"])
+
+
+def test_their_record_is_read_and_our_ping_answered() -> None:
+    async def check() -> None:
+        async with foreign() as theirs:
+            record = their_record(theirs)
+            assert record.node_id.hex() == theirs.ready["node"]
+            assert record.opstack == OpStack(CHAIN) and record.text == theirs.ready["record"]
+            async with serving("ours", bootnodes=(record.text,)) as ours:
+                await until(lambda: ours.found)
+                assert ours.found[0].record == record.text
+                assert ours.found[0].chain_id == CHAIN
+                assert not ours.service.drops
+                assert ours.record.text in await theirs.call("table")
+
+    asyncio.run(check())
+
+
+def test_they_begin_the_handshake() -> None:
+    async def check() -> None:
+        async with foreign() as theirs, serving("ours") as ours:
+            pong = await theirs.call("ping", record=ours.record.text)
+            assert pong == {"seq": ours.record.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
+            await theirs.call("ping", record=ours.record.text)
+            assert await theirs.call("talk", record=ours.record.text, protocol="unknown") == ""
+            await until(lambda: ours.found)
+            assert ours.found[0].record == theirs.ready["record"]
+            assert len(ours.service.channel.sessions) == 1
+
+    asyncio.run(check())
+
+
+def test_a_session_that_we_lost_is_made_anew() -> None:
+    async def check() -> None:
+        async with foreign() as theirs, serving("ours") as ours:
+            await theirs.call("ping", record=ours.record.text)
+            ours.service.channel.sessions.clear()
+            pong = await theirs.call("ping", record=ours.record.text)
+            assert pong["seq"] == ours.record.seq
+
+    asyncio.run(check())
+
+
+def test_their_lookups_go_through_our_nodes() -> None:
+    async def check() -> None:
+        async with (
+            foreign() as theirs,
+            serving("boot") as boot,
+            serving_many(16, bootnodes=(boot.record.text,)) as nodes,
+        ):
+            await until(lambda: all(len(node.found) >= 14 for node in nodes), 25)
+            await theirs.call("add", record=boot.record.text)
+            found: set[str] = set()
+            for _ in range(6):
+                found |= set(await theirs.call("random"))
+            assert len(found & {node.record.text for node in nodes}) >= 12
+
+    asyncio.run(check())
+
+
+def test_our_lookups_go_through_their_node() -> None:
+    async def check() -> None:
+        async with foreign() as theirs, serving_many(12) as nodes:
+            record = their_record(theirs)
+            for node in nodes:
+                await theirs.call("ping", record=node.record.text)
+                await theirs.call("add", record=node.record.text)
+            async with serving("late", bootnodes=(record.text,)) as late:
+                wanted = {node.record.text for node in nodes} & set(await theirs.call("table"))
+                assert len(wanted) >= 10
+                await until(lambda: wanted <= {peer.record for peer in late.found}, 25)
+
+    asyncio.run(check())
+
+
+def test_many_requests_in_a_session() -> None:
+    async def check() -> None:
+        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+            await until(lambda: ours.found)
+            service = ours.service
+            contact = their_record(theirs).contact()
+            assert contact is not None
+            random = seeded("many")
+            for _ in range(100):
+                call = Call(contact, Purpose.LOOKUP, (random(1)[0] + 1, 0))
+                await until(lambda: not service.calls.is_busy(contact.node_id))
+                assert service.calls.submit(call, 1, asyncio.get_running_loop().time())
+                ours._flush()
+                await until(lambda call=call: call.answers > 0)
+                assert contact.node_id in call.records
+
+    asyncio.run(check())
+
+
+def their_port(theirs: JsPeer) -> int:
+    endpoint = their_record(theirs).udp(4)
+    assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip("127.0.0.1")
+    return endpoint.port
+
+
+def test_garbage_from_our_address_does_not_end_the_session() -> None:
+    async def check() -> None:
+        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+            await until(lambda: ours.found)
+            transport = ours._transport
+            assert transport is not None
+            for size in (10, 63, 200, 1280):
+                transport.sendto(bytes(size), ("127.0.0.1", their_port(theirs)))
+            await theirs.call("ping", record=ours.record.text)
+
+    asyncio.run(check())

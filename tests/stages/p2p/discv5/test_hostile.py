@@ -1,0 +1,272 @@
+"""What strangers and liars can do to a discovery node: nothing that makes it fail, grow, send more than it was sent, or
+forget its friends."""
+
+from collections.abc import Iterator
+
+import pytest
+from discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.discv5 import messages, packets, sessions
+from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, Call, Purpose, ToSend
+from rollup_node.stages.p2p.discv5.channel import Channel, Drop
+from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
+from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
+
+ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
+
+
+class Friends:
+    """Two nodes that know each other, and a liar's means."""
+
+    def __init__(self) -> None:
+        self.network = Network()
+        self.one, self.two = self.network.add("one", ONE, wanted=False), self.network.add("two", TWO, wanted=False)
+        self.one.service.add_bootnodes([self.two.contact])
+        self.network.run(3)
+        assert self.one.known == {self.two.record.node_id}
+        self.liar = Channel(bytes([7]) * 32, seeded("liar"))
+
+    def sent_by(self, node: Node, since: int) -> list[ToSend]:
+        return [sending for sender, sending in self.network.log[since:] if sender == node.at]
+
+    def still_talk(self) -> bool:
+        call = Call(self.two.contact, Purpose.FETCH, (0,))
+        assert self.one.service.calls.submit(call, 1, self.network.now)
+        self.network.run(1)
+        return self.two.record.node_id in call.records
+
+
+@pytest.fixture
+def friends() -> Iterator[Friends]:
+    yield Friends()
+
+
+FRIENDS = Friends()
+"""For the tests that change nothing."""
+
+
+@settings(max_examples=600, deadline=None)
+@given(data=st.binary(max_size=1400))
+def test_garbage_is_dropped(data: bytes) -> None:
+    at = endpoint("127.7.7.7", 1 + len(data))
+    FRIENDS.network.now += 1
+    before = len(FRIENDS.network.log)
+    FRIENDS.network.inject(at, data, ONE)
+    assert len(FRIENDS.network.log) == before
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    flag=st.integers(0, 255),
+    auth=st.binary(max_size=600),
+    sealed=st.binary(max_size=700),
+    nonce=st.binary(min_size=12, max_size=12),
+)
+def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, sealed: bytes, nonce: bytes) -> None:
+    one = FRIENDS.one
+    head = b"discv5\x00\x01" + bytes([flag]) + nonce + len(auth).to_bytes(2, "big") + auth
+    iv = bytes(16)
+    datagram = packets.Header(one.record.node_id, iv, iv + head).packet(sealed)
+    before = len(FRIENDS.network.log)
+    FRIENDS.network.now += 1
+    FRIENDS.network.inject(endpoint("127.7.7.8"), datagram, ONE)
+    answers = FRIENDS.sent_by(one, before)
+    assert sum(len(answer.datagram) for answer in answers) <= min(len(datagram), WHOAREYOU_SIZE)
+
+
+@settings(max_examples=400, deadline=None)
+@given(kind=st.integers(0, 12), body=st.binary(max_size=500))
+def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
+    one, two = FRIENDS.one, FRIENDS.two
+    sealed = two.service.channel.seal(one.record.node_id, ONE, bytes([kind]) + body)
+    assert sealed is not None
+    FRIENDS.network.now += 1
+    FRIENDS.network.inject(TWO, sealed.datagram, ONE)
+    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is not None
+
+
+def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
+    before = len(friends.network.log)
+    received = 0
+    for _ in range(500):
+        knock = friends.liar.knock(friends.one.record.node_id).datagram
+        received += len(knock)
+        friends.network.inject(VICTIM, knock, ONE)
+    answers = friends.sent_by(friends.one, before)
+    assert answers and all(len(answer.datagram) == WHOAREYOU_SIZE for answer in answers)
+    assert sum(len(answer.datagram) for answer in answers) < received / 5
+    assert friends.one.service.drops[Drop.TOO_MANY] + friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 400
+    assert friends.still_talk()
+
+
+def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
+    service = friends.one.service
+    random = seeded("flood")
+    for _ in range(20_000):
+        raw = random(6)
+        source = Channel(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else friends.liar
+        at = endpoint(f"127.{raw[1]}.{raw[2]}.{raw[3]}", 1024 + raw[4])
+        friends.network.inject(at, source.knock(friends.one.record.node_id).datagram, ONE)
+        friends.network.now += 0.0001
+    assert len(service.channel.challenges) <= sessions.MOST_CHALLENGES
+    assert len(service.channel.sessions) <= 2
+    assert len(service._limit) <= 2048
+    assert friends.still_talk()
+
+
+def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
+    asked = messages.encode(messages.FindNode(b"\x01", (0,)))
+    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
+    assert sealed is not None
+    before = len(friends.network.log)
+    for _ in range(20):
+        friends.network.inject(TWO, sealed.datagram, ONE)
+    assert len(friends.sent_by(friends.one, before)) == 1
+    assert friends.one.service.drops[Drop.REPEATED] == 19
+
+
+def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
+    asked = messages.encode(messages.FindNode(b"\x01", (0, 256)))
+    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
+    assert sealed is not None
+    before = len(friends.network.log)
+    friends.network.inject(VICTIM, sealed.datagram, ONE)
+    assert [len(answer.datagram) for answer in friends.sent_by(friends.one, before)] == [WHOAREYOU_SIZE]
+    assert friends.still_talk()
+
+
+def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
+    network = Network()
+    network.add("one", ONE)
+    two = network.add("two", TWO)
+    two.service.add_bootnodes([network.nodes[ONE].contact])
+    network.run(2)
+    history = list(network.log)
+    assert not any(node.service.drops for node in network.nodes.values())
+    counts = {at: len(node.service.channel.sessions) for at, node in network.nodes.items()}
+    for sender, sending in history:
+        network.inject(sender, sending.datagram, sending.endpoint)
+    for at, node in network.nodes.items():
+        assert len(node.service.channel.sessions) == counts[at]
+        assert node.service.drops[Drop.NOT_ASKED_FOR] + node.service.drops[Drop.BAD_HANDSHAKE] >= 1
+        assert node.service.drops[Drop.REPEATED] >= 1
+    repeated = network.log[len(history) :]
+    assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
+
+
+def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
+    """Garbage and forged challenges from a friend's address leave the session as it is."""
+    one, two = friends.one, friends.two
+    forged = Channel(bytes([8]) * 32, seeded("forger"))
+    forged.node_id = two.record.node_id
+    for number in range(50):
+        friends.network.inject(TWO, forged.knock(one.record.node_id).datagram, ONE)
+        nonce = number.to_bytes(12, "big")
+        fake = packets.whoareyou_header(one.record.node_id, nonce, bytes(16), 0, bytes(16))
+        friends.network.inject(TWO, fake.packet(), ONE)
+    session = one.service.channel.sessions.newest(two.record.node_id, TWO)
+    assert friends.still_talk()
+    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is session
+
+
+def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
+    network = Network()
+    one, two = network.add("one", ONE, wanted=False), network.add("two", TWO, wanted=False)
+    forged = Channel(bytes([8]) * 32, seeded("forger"))
+    forged.node_id = two.record.node_id
+
+    def racing(sender: Endpoint, sending: ToSend) -> ToSend:
+        if sender == TWO:
+            one.service.receive(forged.knock(one.record.node_id).datagram, TWO, network.now)
+        return sending
+
+    network.wire = racing
+    two.service.add_bootnodes([one.contact])
+    network.run(2)
+    assert two.known == {one.record.node_id}
+
+
+def test_nobody_is_taken_for_another(friends: Friends) -> None:
+    """A handshake in a friend's name, signed by another key or with another's record, is refused."""
+    one, two = friends.one, friends.two
+    liar = friends.liar
+    for name, record in (
+        (two.record.node_id, two.record),
+        (two.record.node_id, record_of("liar")),
+        (liar.node_id, two.record),
+    ):
+        forged = Channel(bytes([7]) * 32, seeded(name))
+        forged.node_id = name
+        before = len(friends.network.log)
+        friends.network.inject(VICTIM, forged.knock(one.record.node_id).datagram, ONE)
+        (challenge,) = friends.sent_by(one, before)
+        read = packets.decode(challenge.datagram, name)
+        assert isinstance(read, packets.WhoAreYou)
+        ping = messages.encode(messages.Ping(b"\x01", 1))
+        contact = one.contact._replace(endpoint=ONE)
+        answer = forged.answer(contact, read._replace(record_seq=0), record, ping)
+        assert answer is not None
+        drops = one.service.drops[Drop.BAD_HANDSHAKE]
+        friends.network.inject(VICTIM, answer, ONE)
+        assert one.service.drops[Drop.BAD_HANDSHAKE] == drops + 1
+        assert one.service.channel.sessions.newest(name, VICTIM) is None
+
+
+def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
+    network = Network()
+    one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
+    table = one.service.table
+    for number in range(2000):
+        table.offer(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
+    assert len(table) <= PER_NETWORK
+    assert max(len(bucket.entries) for bucket in table._buckets.values()) <= PER_NETWORK_IN_BUCKET
+
+
+def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: Friends) -> None:
+    """A node that answers every lookup with new nodes that do not exist."""
+    one, two = friends.one, friends.two
+    made = 0
+    two.service.channel.challenges.settle(one.record.node_id, ONE)
+
+    def endless(distances: tuple[int, ...], asker: object) -> list[bytes]:
+        nonlocal made
+        found = []
+        while len(found) < 16:
+            made += 1
+            found.append(record_of(("made up", made), f"127.3.{made >> 8 & 255}.{made & 255}").raw)
+        return found
+
+    two.service._neighbours = endless  # type: ignore[method-assign]
+    one.service.wanted = True
+    before = len(friends.network.log)
+    friends.network.run(120)
+    assert len(friends.sent_by(one, before)) < 120 * 40
+    assert len(one.service.table) <= 256 * 26
+    assert len(one.service.calls) <= MOST_AT_ONCE
+    assert len(one.service._candidates) <= 128
+    assert len(one.service.lookups) <= 4
+
+
+def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends) -> None:
+    friends.two.service._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
+    call = Call(friends.two.contact, Purpose.FETCH, (1,))
+    friends.one.service.calls.submit(call, 1, friends.network.now)
+    friends.network.run(1)
+    assert call.answers == 1 and not call.records
+
+
+def test_too_many_calls_are_refused(friends: Friends) -> None:
+    calls = friends.one.service.calls
+    taken = [
+        calls.submit(Call(contact_of(record_of(number, "127.8.8.8")), Purpose.CHECK), 1, friends.network.now)
+        for number in range(MOST_AT_ONCE + 50)
+    ]
+    assert sum(taken) == MOST_AT_ONCE
+    to_one = [calls.submit(Call(friends.two.contact, Purpose.CHECK), 1, friends.network.now) for _ in range(10)]
+    assert sum(to_one) <= 5
+    friends.network.run(3)
+    assert len(calls) == 0 and not calls._by_nonce and not calls._waiting
+    assert friends.still_talk()

@@ -1,0 +1,69 @@
+"""Discovery over real sockets for tests: on the loopback interface alone, nothing on disk unless asked for."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+from discv5_nodes import secret_of
+from p2p_hosts import config
+
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.p2p.discv5.transport_udp import DiscoveryServer, FoundPeer
+from rollup_node.stages.p2p.identity import Identity
+
+
+class TestServer(DiscoveryServer):
+    """A server that remembers whom it found."""
+
+    __test__ = False
+
+    def __init__(self, name: object, **options: Any) -> None:
+        self.found: list[FoundPeer] = []
+        self.meter = Meter("p2p")
+        self.identity = Identity(secret_of(name))
+        settings = config(**{"listen_udp": free_port(), "no_discovery": False, **options})
+        assert settings.netrestrict == ("127.0.0.0/8",)
+        super().__init__(settings, self.identity, self.meter, self.found.append)
+
+    @property
+    def known(self) -> set[str]:
+        """The records in the table, as text."""
+        return {record.text for record in self.table}
+
+
+def free_port() -> int:
+    """A UDP port on the loopback interface that nobody uses."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.asynccontextmanager
+async def serving(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[TestServer]:
+    """A server that runs until the end of the block."""
+    server = TestServer(name, **options)
+    await server.start(tcp)
+
+    async def run() -> None:
+        while True:
+            await asyncio.sleep(await server.step())
+
+    running = asyncio.get_running_loop().create_task(run())
+    try:
+        yield server
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        server.close()
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def serving_many(count: int, **options: Any) -> AsyncIterator[list[TestServer]]:
+    """Several servers."""
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(serving(number, **options)) for number in range(count)]
