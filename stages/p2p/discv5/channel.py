@@ -97,16 +97,21 @@ class Channel:
         )
         return header.packet(crypto.seal(write_key, nonce, plain, header.data))
 
-    def challenge(self, packet: packets.MessagePacket, sender: Endpoint, known: Enr | None, now: float) -> bytes | Drop:
-        """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender's record
-        as far as it is known."""
-        if not self._host_limit.take(host_group(sender.ip), now) or not self._limit.take(now):
+    def challenge(
+        self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
+    ) -> bytes | Drop:
+        """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender as far as
+        it is known; at its usual address it is not kept out by a flood of strangers."""
+        if not self._host_limit.take(host_group(sender.ip), now):
             return Drop.TOO_MANY_CHALLENGES
-        seq = known.seq if known is not None else 0
+        if (known is None or known.endpoint != sender) and not self._limit.take(now):
+            return Drop.TOO_MANY_CHALLENGES
+        record = known.record if known is not None else None
+        seq = record.seq if record is not None else 0
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = Challenge(header.data, known, now + CHALLENGE_SECONDS)
+        challenge = Challenge(header.data, record, now + CHALLENGE_SECONDS)
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 

@@ -188,7 +188,7 @@ class Discovery:
 
     def _challenge(self, packet: MessagePacket, sender: Endpoint, now: float) -> Drop | None:
         entry = self.table.get(packet.source)
-        challenge = self.channel.challenge(packet, sender, entry.record if entry else None, now)
+        challenge = self.channel.challenge(packet, sender, entry.contact if entry else None, now)
         if isinstance(challenge, Drop):
             return challenge
         self._send(ToSend(challenge, sender))

@@ -117,6 +117,18 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
     assert friends.still_talk()
 
 
+def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends) -> None:
+    for number in range(2000):
+        at = endpoint(f"127.9.{number >> 8}.{number & 255}")
+        friends.network.inject(at, friends.liar.knock(friends.one.record.node_id).datagram, ONE)
+    assert friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 1000
+    friends.two.service.channel.sessions.clear()
+    friends.two.service.calls.submit(Call(friends.one.contact, Purpose.CHECK), 1, friends.network.now)
+    friends.network.run(0.2)
+    assert friends.two.service.channel.sessions.newest(friends.one.record.node_id, ONE) is not None
+    assert friends.still_talk()
+
+
 def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
     asked = messages.encode(messages.FindNode(b"\x01", (0,)))
     sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
