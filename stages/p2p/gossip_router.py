@@ -3,10 +3,11 @@
 
 How a shell drives it, from one event loop, with `now` the seconds of a steady clock:
 
-* Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`. It is gone: `remove_peer`.
+* Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`, and again when it had to be
+  opened anew. The peer is disconnected: `remove_peer`. Its addresses change: `scores.add`.
 * A message has come on any inbound stream (`read_message(MOST_RPC_BYTES)`): `receive`. `Malformed`: reset the stream.
   Otherwise each `Incoming` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
-  count as ignored.
+  count as ignored. Of a peer not added yet only the topics are heard, so reading better waits until it is.
 * `heartbeat` every `params.heartbeat` seconds. `publish` for our own messages, which are judged before.
 * After each call: for the peers of `take_ready()` wake a writer, which writes `next_frame(peer)` (length included)
   until it is None. A writer that is blocked leaves frames in the queue, which is bounded; nothing else waits for it.
@@ -26,7 +27,7 @@ from rollup_node.stages.p2p.gossip_inbox import Inbox
 from rollup_node.stages.p2p.gossip_lazy import LazyGossip
 from rollup_node.stages.p2p.gossip_mesh import Meshes
 from rollup_node.stages.p2p.gossip_message import IdRule, Incoming, MessageId, Verdict
-from rollup_node.stages.p2p.gossip_params import GossipParams
+from rollup_node.stages.p2p.gossip_params import MOST_EARLY, GossipParams
 from rollup_node.stages.p2p.gossip_peers import GossipPeer, PeerTable, Randomness
 from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Prune, Rpc, Subscription, WireError
 from rollup_node.stages.p2p.identity import PeerId
@@ -59,20 +60,26 @@ class Router:
         self.lazy = LazyGossip(params, self.peers, random)
         self.inbox = Inbox(params, self.peers, self.lazy.promises, id_rule)
         self.ticks = 0
+        self._early: dict[PeerId, list[Subscription]] = {}
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """A peer can be written to: it is told of our topics. `outbound`: we dialled it; `addresses`: its IPs."""
+        """A peer can be written to, from now on or anew: it is told of our topics. `outbound`: we dialled it;
+        `addresses`: its IPs."""
+        joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
         if peer in self.peers.all:
             self._drop(peer)
         self.peers.all[peer] = GossipPeer(protocol, outbound, self.params)
         self.peers.counts["ADD_PEER"] += 1
         self.scores.add(peer, addresses)
         self._say_hello(peer)
+        self._take_subscriptions(peer, [Subscription(topic, True) for topic in joined])
+        self._take_subscriptions(peer, self._early.pop(peer, ()))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """A peer can be written to no longer; its score may be kept."""
+        """A peer is gone; its score may be kept."""
+        self._early.pop(peer, None)
         if peer in self.peers.all:
             self._drop(peer)
             self.scores.remove(peer, now)
@@ -150,12 +157,13 @@ class Router:
 
     def receive(self, peer: PeerId, raw: bytes, now: float) -> list[Incoming] | Malformed:
         """Takes one message from a peer (without its length); what of it is to be judged."""
-        if peer not in self.peers.all:
-            return []
         try:
             rpc = gossip_wire.decode(raw)
         except WireError as error:
             return Malformed(str(error))
+        if peer not in self.peers.all:
+            self._note_early(peer, rpc.subscriptions)
+            return []
         self.peers.counts["RECV_RPC"] += 1
         self._take_subscriptions(peer, rpc.subscriptions)
         if self.scores.total(peer) < self.scores.thresholds.graylist:
@@ -180,6 +188,14 @@ class Router:
         self.lazy.cache.put(message, Cached(topic, frame))
         lacking = [peer for peer in receivers if message not in self.peers.all[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
+
+    def _note_early(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
+        """Remembers the topics that a peer tells of before we can write to it."""
+        known = [each for each in subscriptions if each.topic in self.allowed]
+        if known:
+            self._early[peer] = (self._early.pop(peer, []) + known)[-len(self.allowed) :]
+            if len(self._early) > MOST_EARLY:
+                del self._early[next(iter(self._early))]
 
     def _take_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
         """Joins and leaves of allowed topics; both for the same topic in one message cancel out."""

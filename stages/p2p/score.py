@@ -111,6 +111,7 @@ class PeerScores:
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
+        self.app.connected(peer)
         self._move(peer, record, tuple(dict.fromkeys(addresses)))
 
     def remove(self, peer: PeerId, now: float) -> None:
@@ -118,6 +119,7 @@ class PeerScores:
         record = self._records.get(peer)
         if record is None or record.gone_at is not None:
             return
+        self.app.disconnected(peer)
         if self.total(peer) > 0:
             self._forget(peer)
             return
@@ -134,6 +136,7 @@ class PeerScores:
 
     def refresh(self, now: float) -> None:
         """Lets penalties decay and forgets who left long ago; does so once per interval however often it is called."""
+        self.app.refresh(now)
         if self._refresh_at is None:
             self._refresh_at = now + self.params.interval
         while now >= self._refresh_at:

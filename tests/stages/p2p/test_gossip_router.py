@@ -271,11 +271,25 @@ def test_a_graylisted_peer_is_not_listened_to() -> None:
     assert len(world.message(b, b"block")) == 1
 
 
+def test_topics_told_before_we_can_write() -> None:
+    world = World()
+    early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [Message(TOPIC, packed(b"block"))])
+    assert world.tell(b"early", early) == []
+    world.add("early", joins=False)
+    assert list(world.router.topic_peers(TOPIC)) == [b"early"]
+    for number in range(1100):
+        world.tell(number.to_bytes(4, "big"), early)
+    assert len(world.router._early) == 1000
+    world.router.remove_peer((1099).to_bytes(4, "big"), world.now)
+    assert len(world.router._early) == 999
+
+
 def test_peers_that_come_again_and_go() -> None:
     world = World()
     a, b = world.add_members(2)
     world.router.add_peer(a, MESHSUB_10, True, ["10.0.0.1"])
-    assert world.mesh == [b] and list(world.router.topic_peers(TOPIC)) == [b]
+    assert world.mesh == [b] and list(world.router.topic_peers(TOPIC)) == [b, a], "it tells its topics only once"
+    assert world.said(a).subscriptions == [Subscription(TOPIC, True)]
     world.router.remove_peer(a, world.now)
     world.router.remove_peer(a, world.now)
     assert world.router.next_frame(a) is None and world.router.receive(a, b"", world.now) == []

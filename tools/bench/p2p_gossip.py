@@ -1,0 +1,173 @@
+"""The gossip router with 300 peers: what its heartbeats cost, and what a signed block of 100 KB costs from the bytes of
+a message to the verdict and the queues of the mesh. The transport and the way to the engine process are not in it."""
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from rollup_node.stages.p2p import block_message, gossip_wire
+from rollup_node.stages.p2p.block_signing import LocalSigner, Signers
+from rollup_node.stages.p2p.block_validation import BlockValidator
+from rollup_node.stages.p2p.gossip_message import Verdict
+from rollup_node.stages.p2p.gossip_params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossip_router import Malformed, Router
+from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Rpc, Subscription
+from rollup_node.stages.p2p.score import peer_scores
+from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.bench.measure import Figure, show
+
+CHAIN_ID = 901
+TRANSACTIONS, TRANSACTION_SIZE = 400, 250
+HEARTBEAT_BOUND, BLOCK_BOUND = 10.0, 3.0
+TOPICS = block_message.block_topics(CHAIN_ID)
+NEWEST_TOPIC = block_message.block_topic(CHAIN_ID, block_message.VERSIONS[-1])
+SIGNER = LocalSigner(b"\x11" * 32)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the figures; 1 when a bound is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peers", type=int, default=300)
+    parser.add_argument("--heartbeats", type=int, default=120)
+    parser.add_argument("--blocks", type=int, default=60)
+    parser.add_argument("--runs", type=int, default=5)
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    worlds = [World(given.peers, seed) for seed in range(given.runs)]
+    beats = tuple(world.heartbeat_share(given.heartbeats) for world in worlds)
+    blocks = tuple(world.block_milliseconds(given.blocks) for world in worlds)
+    size = len(worlds[0].raw_block(0)) / 1000
+    return show(
+        f"gossip among {given.peers} peers, {len(TOPICS)} topics",
+        [
+            Figure("heartbeats, CPU", "%", beats, HEARTBEAT_BOUND),
+            Figure(f"block of {size:.0f} KB, {TRANSACTIONS} transactions, p50", "ms", blocks, BLOCK_BOUND),
+        ],
+    )
+
+
+class World:
+    """A router whose peers have joined all topics, and a validator."""
+
+    def __init__(self, peers: int, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._params = GossipParams()
+        self._router = Router(self._params, TOPICS, peer_scores("light", 2), random.Random(seed))
+        self._now = 1000.0
+        for topic in TOPICS:
+            self._router.join(topic)
+        hello = gossip_wire.encode(Rpc([Subscription(topic, True) for topic in TOPICS]))
+        self._peers = [number.to_bytes(4, "big") for number in range(peers)]
+        for number, peer in enumerate(self._peers):
+            self._router.add_peer(peer, MESHSUB_12, number % 2 == 0, [f"10.0.{number // 200}.{number % 200}"])
+            self._router.receive(peer, hello, self._now)
+        signers = Signers()
+        signers.update(SIGNER.address, self._now)
+        self._validator = BlockValidator(_config(), signers)
+
+    def heartbeat_share(self, count: int) -> float:
+        """CPU of heartbeats as a share of a core, while messages come and peers make promises that they break."""
+        spent = 0.0
+        for number in range(count):
+            self._accept(
+                gossip_wire.encode(Rpc(messages=[Message(NEWEST_TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))]))
+            )
+            for peer in self._chance.sample(self._peers, 20):
+                ids = [self._chance.randbytes(20) for _ in range(3)]
+                self._router.receive(
+                    peer, gossip_wire.encode(Rpc(control=Control([Have(NEWEST_TOPIC, ids)]))), self._now
+                )
+            self._now += self._params.heartbeat
+            start = time.process_time()
+            self._router.heartbeat(self._now)
+            spent += time.process_time() - start
+            self._write_all()
+        return 100 * spent / (count * self._params.heartbeat)
+
+    def block_milliseconds(self, count: int) -> float:
+        """Median time from a message's bytes to the verdict, with the frames for the mesh queued."""
+        times = []
+        for number in range(count):
+            raw = self.raw_block(number)
+            start = time.perf_counter()
+            self._accept(raw)
+            times.append(time.perf_counter() - start)
+            self._write_all()
+        return 1000 * statistics.median(times)
+
+    def raw_block(self, number: int) -> bytes:
+        """A message with a signed block that nobody has seen."""
+        payload = _block(number, [self._chance.randbytes(TRANSACTION_SIZE) for _ in range(TRANSACTIONS)])
+        part = block_message.signed_part(payload, block_message.VERSIONS[-1])
+        message = block_message.compose(SIGNER.sign(CHAIN_ID, part), part)
+        return gossip_wire.encode(Rpc(messages=[Message(NEWEST_TOPIC, message)]))
+
+    def _accept(self, raw: bytes) -> None:
+        found = self._router.receive(self._chance.choice(self._peers), raw, self._now)
+        assert not isinstance(found, Malformed)
+        for incoming in found:
+            judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, _GENESIS_TIME, self._now)
+            if len(raw) > 1000:
+                assert judgement.verdict is Verdict.ACCEPT, str(judgement)
+            self._router.verdict(incoming.id, Verdict.ACCEPT, self._now)
+
+    def _write_all(self) -> None:
+        for peer in self._router.take_ready():
+            while self._router.next_frame(peer) is not None:
+                pass
+
+
+_GENESIS_TIME = 1_700_000_000
+
+
+def _config() -> RollupConfig:
+    start = BlockId(0, bytes(32))
+    return RollupConfig(
+        genesis=Genesis(start, start, _GENESIS_TIME, SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000)),
+        block_time=2,
+        max_sequencer_drift=600,
+        seq_window_size=3600,
+        channel_timeout=300,
+        l1_chain_id=900,
+        l2_chain_id=CHAIN_ID,
+        fork_times={},
+        batch_inbox=bytes(20),
+        deposit_contract=bytes(20),
+        l1_system_config=bytes(20),
+    )
+
+
+def _block(number: int, transactions: Sequence[bytes]) -> ExecutionPayload:
+    payload = ExecutionPayload(
+        parent_hash=bytes(32),
+        fee_recipient=bytes(20),
+        state_root=bytes(32),
+        receipts_root=bytes(32),
+        logs_bloom=bytes(256),
+        prev_randao=bytes(32),
+        block_number=number,
+        gas_limit=30_000_000,
+        gas_used=30_000_000,
+        timestamp=_GENESIS_TIME,
+        extra_data=bytes(9),
+        base_fee=1,
+        block_hash=bytes(32),
+        transactions=tuple(transactions),
+        withdrawals=True,
+        blob_gas_used=0,
+        excess_blob_gas=0,
+        withdrawals_root=b"\x01" * 32,
+        parent_beacon_root=bytes(32),
+    )
+    return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
