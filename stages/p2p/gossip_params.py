@@ -2,6 +2,8 @@
 
 import msgspec
 
+from rollup_node.stages.p2p.config import P2pConfig
+
 MESHSUB_12, MESHSUB_11, MESHSUB_10 = "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
 PROTOCOLS = (MESHSUB_12, MESHSUB_11, MESHSUB_10, FLOODSUB)
@@ -55,3 +57,14 @@ class GossipParams(msgspec.Struct, frozen=True):
     allowance: int = 64 << 20
     allowance_refill: int = 4 << 20
     allowance_base: int = 1 << 16
+
+
+def gossip_params(config: P2pConfig) -> GossipParams:
+    """The numbers with the options `p2p.gossip.mesh.*` in them."""
+    return GossipParams(
+        d=config.mesh_d,
+        d_lo=config.mesh_lo,
+        d_hi=config.mesh_hi,
+        d_lazy=config.mesh_lazy,
+        flood_publish=config.flood_publish,
+    )
