@@ -80,7 +80,8 @@ class ListingStage:
     def _on_l1(self, message: L1BlockFound | L1BlockMissing) -> None:
         if isinstance(message, L1BlockMissing):
             if message.problem is not None:
-                self._problem = f"L1 block {message.number}: {message.problem}"
+                name = f"L1 block {message.number}"
+                self._problem = message.problem if name in message.problem else f"{name}: {message.problem}"
             elif message.number == self._next:
                 self._problem = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
         elif self._next <= message.block.header.number <= self._config.last:
@@ -91,7 +92,7 @@ class ListingStage:
         if isinstance(message, BlobsFound):
             self._contents[message.block_hash] = message
         else:
-            self._problem = f"blobs: {message.problem}"
+            self._problem = message.problem
         self._work.wake.set()
 
     async def _step(self) -> float:
