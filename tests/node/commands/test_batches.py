@@ -1,0 +1,142 @@
+"""`rollup-node batches` on recorded OP Sepolia data: server and node are separate processes."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import Ended, Program
+
+pytestmark = pytest.mark.xdist_group("batches")
+
+FIRST, LAST = 6582895, 6582952
+SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
+END_SECONDS = 50.0
+
+
+def serve(watch: Any, folder: Path, *flags: str) -> tuple[Program, str]:
+    """A server of a recording, and its URL."""
+    server = Program(watch, "rollup_node.tools.recorded", str(folder), *flags)
+    return server, server.say("serving L1", 50).split()[-1]
+
+
+@pytest.fixture(scope="module")
+def recording(shared_data: Path) -> Path:
+    """The folder of the recorded data."""
+    return shared_data / "op_sepolia_replay"
+
+
+@pytest.fixture(scope="module")
+def url(module_leftovers: Any, recording: Path) -> Iterator[str]:
+    """A server of the recording as it is."""
+    server, url = serve(module_leftovers, recording)
+    with server:
+        yield url
+
+
+def start(watch: Any, url: str, first: int, last: int, *words: str) -> Program:
+    """Starts the command."""
+    flags = ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--from-l1", str(first), "--to-l1", str(last))
+    return Program(watch, "rollup_node.node", "batches", *flags, *words)
+
+
+def assert_as_expected(ended: Ended, recording: Path) -> None:
+    assert (ended.code, ended.err) == (0, "")
+    expected = json.loads((recording / "expected.json").read_text())
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert found == [
+        {
+            "inclusion": span["inclusion"],
+            "channel": span["channel"],
+            "kind": "span",
+            "first_timestamp": expected["genesis_l2_time"] + expected["block_time"] * span["first_l2"],
+            "blocks": span["blocks"],
+            "transactions": span["txs"],
+            "parent_check": span["parent_check"],
+            "tx_hashes_sha256": span["tx_hashes_sha256"],
+        }
+        for span in expected["spans"]
+    ]
+    assert len(found) == SPANS
+    assert sum(line["blocks"] for line in found) == BLOCKS
+    assert sum(line["transactions"] for line in found) == TRANSACTIONS
+
+
+def test_all_spans_come_out(module_leftovers: Any, url: str, recording: Path) -> None:
+    with start(module_leftovers, url, FIRST, LAST, "--json") as command:
+        assert_as_expected(command.end(END_SECONDS), recording)
+
+
+def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(module_leftovers: Any, recording: Path) -> None:
+    spans = json.loads((recording / "expected.json").read_text())["spans"]
+    server, url = serve(module_leftovers, recording, "--sidecars-only")
+    with server, start(module_leftovers, url, FIRST, LAST, "--workers", "2") as command:
+        ended = command.end(END_SECONDS)
+    assert (ended.code, ended.err) == (0, "")
+    for line, span in zip(ended.out.splitlines(), spans, strict=True):
+        assert line.startswith(f"L1 {span['inclusion']}  channel {span['channel']}  span  time ")
+        assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
+
+
+def damaged(recording: Path, folder: Path) -> tuple[int, int]:
+    """A copy of the recording in which one blob has another byte and one L1 block another transaction; the numbers of
+    the blocks concerned, the blob's first."""
+    folder.mkdir()
+    for file in recording.iterdir():
+        shutil.copyfile(file, folder / file.name)
+    with gzip.open(recording / "l1_blocks.jsonl.gz", "rt") as lines:
+        blocks = [json.loads(line) for line in lines]
+    names = {file.name.removeprefix("blob_").removesuffix(".bin") for file in recording.glob("blob_*.bin")}
+    with_blob = next(block for block in blocks if any(name in raw for raw in block.get("txs", ()) for name in names))
+    blob = next(name for name in names if any(name in raw for raw in with_blob["txs"]))
+    content = bytearray((folder / f"blob_{blob}.bin").read_bytes())
+    content[1000] ^= 1
+    (folder / f"blob_{blob}.bin").write_bytes(content)
+    other = next(block for block in blocks if block["number"] > with_blob["number"] and len(block.get("txs", ())) > 3)
+    other["txs"][0] = other["txs"][1]
+    with gzip.open(folder / "l1_blocks.jsonl.gz", "wt") as lines:
+        lines.writelines(json.dumps(block) + "\n" for block in blocks)
+    return with_blob["number"], other["number"]
+
+
+def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any, url: str, recording: Path) -> None:
+    """The commands run side by side, for each waits a while for the data to come."""
+    watch, folder = module_leftovers, module_leftovers.folder / "damaged"
+    blob, block = damaged(recording, folder)
+    server, damaged_url = serve(watch, folder)
+    cases = [
+        (
+            url,
+            FIRST - 1,
+            FIRST + 1,
+            f"L1 block {FIRST - 1}: {url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not",
+        ),
+        (damaged_url, blob, blob, f"blobs of L1 block {blob}:"),
+        (damaged_url, block, block, f"L1 block {block}: "),
+    ]
+    with server, ExitStack() as running:
+        commands = [running.enter_context(start(watch, at, first, last)) for at, first, last, _ in cases]
+        for command, (_, _, _, told) in zip(commands, cases, strict=True):
+            ended = command.end(END_SECONDS)
+            *log, line = ended.err.splitlines()
+            assert ended.code == 1
+            assert line.startswith(f"rollup-node: {told}"), line
+            assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((LAST, FIRST), f"--to-l1 {FIRST} is before --from-l1 {LAST}"),
+        ((FIRST, "x"), "'x' is not a block number"),
+        ((FIRST, LAST, "--batcher=0x12"), "'0x12' is not an address of 20 bytes in hex"),
+        ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher"),
+    ],
+)
+def test_wrong_flags(module_leftovers: Any, words: tuple[Any, ...], told: str) -> None:
+    with start(module_leftovers, "http://127.0.0.1:1", *words) as command:
+        assert told in command.end(END_SECONDS).one_line()

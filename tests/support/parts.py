@@ -1,0 +1,202 @@
+"""A whole node between an embedded L1 and an embedded engine of its own, each a program; and relays that can be cut."""
+
+import json
+import secrets
+import selectors
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from programs import Program
+
+from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, rollup_json, write_json
+from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.settings import parse
+
+LOOPBACK = "127.0.0.1"
+
+
+class Relay:
+    """Passes TCP connections on to a port; while it is cut, connections are refused and open ones end."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._selector = selectors.DefaultSelector()
+        self._other: dict[socket.socket, socket.socket] = {}
+        self._listener: socket.socket | None = None
+        self._wake, self._woken = socket.socketpair()
+        self._wanted, self._ending = True, False
+        self._done = threading.Event()
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind((LOOPBACK, 0))
+        self.name = f"{LOOPBACK}:{self._place.getsockname()[1]}"
+        self.url = f"http://{self.name}"
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="relay")
+        self._thread.start()
+        self.restore()
+
+    def cut(self) -> None:
+        """Ends all connections and refuses new ones."""
+        self._ask(False)
+
+    def restore(self) -> None:
+        """Takes connections again."""
+        self._ask(True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ending = True
+        self._ask(False)
+        self._thread.join(5)
+        for each in (self._place, self._wake, self._woken):
+            each.close()
+        self._selector.close()
+
+    def _ask(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._done.clear()
+        self._wake.send(b".")
+        assert self._done.wait(5)
+
+    def _run(self) -> None:
+        while not self._ending:
+            for key, _ in self._selector.select():
+                ready = key.fileobj
+                assert isinstance(ready, socket.socket)
+                if ready is self._woken:
+                    ready.recv(1)
+                    self._listen() if self._wanted else self._close()
+                    self._done.set()
+                elif ready is self._listener:
+                    self._accept()
+                elif ready in self._other:
+                    self._pass_on(ready)
+
+    def _listen(self) -> None:
+        if self._listener is None:
+            self._listener = socket.create_server(self._place.getsockname())
+            self._selector.register(self._listener, selectors.EVENT_READ)
+
+    def _close(self) -> None:
+        if self._listener is not None:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            self._listener = None
+        for each in list(self._other):
+            self._end(each)
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        near, _ = self._listener.accept()
+        try:
+            far = socket.create_connection((LOOPBACK, self._target), 2)
+        except OSError:
+            near.close()
+            return
+        for one, other in ((near, far), (far, near)):
+            self._other[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def _pass_on(self, ready: socket.socket) -> None:
+        try:
+            data = ready.recv(1 << 16)
+            if data:
+                self._other[ready].sendall(data)
+                return
+        except OSError:
+            pass
+        self._end(ready)
+
+    def _end(self, one: socket.socket) -> None:
+        other = self._other.pop(one, None)
+        if other is not None:
+            self._selector.unregister(one)
+            one.close()
+            self._end(other)
+
+
+class Parts:
+    """The files of a chain in the watched folder, an L1 and an engine on it; `options` are those of a node for them."""
+
+    def __init__(self, watch: Any) -> None:
+        self._watch = watch
+        self.places = Places(watch.folder / "parts")
+        self.places.root.mkdir()
+        now = int(time.time())
+        settings = parse(())
+        write_json(self.places.l1_genesis, l1_genesis(now))
+        write_json(self.places.l2_genesis, l2_genesis(settings.forks, now))
+        write_json(self.places.l1_chain, l1_chain_config())
+        self.places.jwt.write_text(secrets.token_hex(32))
+        words = ("--genesis", str(self.places.l1_genesis), "--slot-time", "1")
+        self.l1_program = Program(watch, "rollup_node.tools.devnet.l1", *words)
+        self.engine_program = self.start_engine()
+        self.l1, self.beacon, l1_hash = self._said(self.l1_program, "L1 ", "L1", "beacon", "genesis")
+        self.public, self.engine, l2_hash = self._said(self.engine_program, "genesis ", "http", "auth", "genesis")
+        self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
+        write_json(self.places.rollup, self.rollup)
+
+    @staticmethod
+    def _said(program: Program, line: str, *names: str) -> list[str]:
+        """The words that follow the names in the line that a program begins with."""
+        words = program.say(line).split()
+        return [words[words.index(name) + 1] for name in names]
+
+    def start_engine(self, auth_port: int = 0) -> Program:
+        """Starts the engine on the chain it had."""
+        places = self.places
+        files = ("--genesis", str(places.l2_genesis), "--jwt", str(places.jwt), "--data-dir", str(places.root / "l2"))
+        ports = ("--http", "0", "--auth", str(auth_port))
+        return Program(self._watch, "rollup_node.tools.devnet.engine", *files, *ports)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file beside those of the chain."""
+        path = self.places.root / name
+        path.write_text(text)
+        return path
+
+    def changed_rollup(self, name: str, **changes: Any) -> Path:
+        """A rollup.json with other values; `l1` and `l2` are other genesis blocks."""
+        rollup = json.loads(json.dumps(self.rollup))
+        for layer in ("l1", "l2"):
+            rollup["genesis"][layer] |= changes.pop(layer, {})
+        return self.write(name, json.dumps(rollup | changes))
+
+    def options(self, **changes: Any) -> list[str]:
+        """The flags of a node; in the names of changes `_` stands for `.` and `__` for `-`, None leaves one out."""
+        flags: dict[str, Any] = {
+            "l1": self.l1,
+            "l1.beacon": self.beacon,
+            "l1.http-poll-interval": "200ms",
+            "l1.epoch-poll-interval": "1s",
+            "l2": self.engine,
+            "l2.jwt-secret": self.places.jwt,
+            "rollup.config": self.places.rollup,
+            "rollup.l1-chain-config": self.places.l1_chain,
+            "rpc.addr": LOOPBACK,
+            "rpc.port": 0,
+            "metrics.addr": LOOPBACK,
+            "metrics.port": 0,
+            "p2p.disable": "true",
+            "workers": 1,
+        }
+        flags |= {name.replace("__", "-").replace("_", "."): value for name, value in changes.items()}
+        return [f"--{name}={value}" for name, value in flags.items() if value is not None]
+
+    def node(self, *words: str, **changes: Any) -> Program:
+        """Starts a node."""
+        return Program(self._watch, "rollup_node.node", *self.options(**changes), *words)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in (self.l1_program, self.engine_program):
+            program.kill()
