@@ -62,7 +62,7 @@ def refusal_of(encoded: bytes) -> Reason:
 
 @case("span_ok_roundtrip")
 def comes_back() -> None:
-    """Encoded by the batcher's library, 40 blocks over several epochs."""
+    """Encoded by the batcher's library, 40 blocks over several epochs; and blocks of many transactions."""
     full = (LEGACY.full(27), DYNAMIC.full(), Tx(1, (b"\x05", b"\x09", b"", [[b"\x77" * 20, [b"\x01" * 32]]])).full())
     planned = plan(GENESIS, 40, full)
     batch = span_in(span(planned))
@@ -72,6 +72,9 @@ def comes_back() -> None:
     assert batch.first_epoch < batch.last_epoch
     assert batch.parent_check == GENESIS.hash[:20]
     assert batch.origin_check == planned[-1].ref.l1_origin.hash[:20]
+    many = span_in(span_fields([[DYNAMIC], [LEGACY] * 300, [], [DYNAMIC] * 128]).encode())
+    assert [len(each.transactions) for each in many.blocks()] == [1, 300, 0, 128]
+    assert [set(each.transactions) for each in many.blocks()][1::2] == [{LEGACY.full(27)}, {DYNAMIC.full()}]
 
 
 @table(
