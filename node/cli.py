@@ -15,6 +15,7 @@ COMMANDS = {
     "replay": "rollup_node.node.commands.replay",
     "p2p": "rollup_node.node.commands.p2p",
     "decode": "rollup_node.node.commands.decode",
+    "explain": "rollup_node.node.commands.explain",
 }
 """Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
 

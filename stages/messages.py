@@ -3,6 +3,8 @@
 Needs are repeated until they are met; answers may come twice; nobody relies on a single message arriving.
 """
 
+from typing import Any
+
 import msgspec
 
 from rollup_node.stages.protocol.config import SystemConfig
@@ -175,12 +177,27 @@ class L2BlocksFound(Message, frozen=True, tag="L2BlocksFound"):
 
 class Drop(msgspec.Struct, frozen=True, array_like=True):
     """Something that went no further, in words, and the L1 block that was being read. `needs_parent_hash` when a batch
-    did not fit the hash of the block it would follow."""
+    did not fit the hash of the block it would follow. `effect`, `reason` and `values` are what the text is made of."""
 
     rule: str
     text: str
     origin: L1BlockRef | None
     needs_parent_hash: bool
+    effect: str = ""
+    reason: str = ""
+    values: dict[str, int | str] = {}
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON, for those who are told why."""
+        origin = self.origin
+        return {
+            "l1_block": None if origin is None else {"hash": f"0x{origin.hash.hex()}", "number": origin.number},
+            "effect": self.effect,
+            "rule": self.rule,
+            "reason": self.reason,
+            "text": self.text,
+            "values": self.values,
+        }
 
 
 class Drops(Message, frozen=True, tag="Drops"):
@@ -198,6 +215,26 @@ class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     current_l1: L1BlockRef | None
     idle: bool
     blocks_derived: int
+
+
+# --- derivation.drops (rpc asks, and what stands in for the engine in `explain`) -----------------------------------
+
+
+class WantDrops(Message, frozen=True, tag="WantDrops"):
+    """The drops from number `first` on; those before it have arrived. `id` is unique to the asking incarnation."""
+
+    id: int
+    first: int
+
+
+class DropsFound(Message, frozen=True, tag="DropsFound"):
+    """Drops from number `first` on, higher than asked for where older ones are forgotten, lower where there are fewer;
+    `total` is how many there were in this life of derivation when `id` was asked."""
+
+    id: int
+    first: int
+    drops: tuple[Drop, ...]
+    total: int
 
 
 # --- status.engine -------------------------------------------------------------------------------------------------

@@ -47,6 +47,14 @@ CHANNELS: tuple[Channel, ...] = (
         down=m.DerivationStatus | m.Drops | m.Health,
     ),
     Channel(
+        "derivation.drops",
+        Pattern.ASK,
+        "derivation",
+        ("engine", "rpc"),
+        up=m.WantDrops,
+        down=m.DropsFound,
+    ),
+    Channel(
         "engine.blocks",
         Pattern.ASK,
         "engine",

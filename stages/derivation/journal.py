@@ -4,6 +4,7 @@ from collections import deque
 from typing import Protocol
 
 from rollup_node.stages.derivation.batches import RefusedBatch, SingularBatch
+from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.derivation.tasks import DecodedChannel
@@ -49,13 +50,13 @@ class Journal:
         self._wait: tuple[object, float] = (None, 0.0)
         self._stall: tuple[Reason | None, int] = (None, 0)
         self._last_reset: tuple[str | None, int] = (None, 0)
-        self._dropped = 0
+        self.history = DropHistory()
         self._latest: deque[Drop] = deque(maxlen=KEPT_DROPS)
 
     @property
     def drops(self) -> Drops:
         """What was dropped, for those who ask why."""
-        return Drops(self._dropped, tuple(self._latest))
+        return Drops(self.history.total, tuple(self._latest))
 
     def begin(self) -> None:
         """Derivation begins anew: what was dropped before explains nothing any more."""
@@ -63,9 +64,9 @@ class Journal:
 
     def dropped(self, dropped: Dropped) -> None:
         """Something went no further."""
-        self._dropped += 1
-        fits_no_parent = dropped.reason.rule in (Why.PARENT_HASH.value, Why.SPAN_PARENT.value)
-        self._latest.append(Drop(dropped.reason.rule.id, str(dropped), dropped.origin, fits_no_parent))
+        drop = _told(dropped)
+        self.history.add(drop)
+        self._latest.append(drop)
         self._meter.count("derivation_drops_total", effect=dropped.effect.name.lower(), rule=dropped.label)
         if dropped.effect is Effect.TIMED_OUT:
             self._meter.count("channel_timeout")
@@ -119,6 +120,19 @@ class Journal:
         elif stalled is not None and number - self._stall[1] > STALLED_BLOCKS:
             found.append(f"a batch has held up the queue for {number - self._stall[1]} L1 blocks: {stalled}")
         return found
+
+
+def _told(dropped: Dropped) -> Drop:
+    reason = dropped.reason
+    return Drop(
+        rule=reason.rule.id,
+        text=str(dropped),
+        origin=dropped.origin,
+        needs_parent_hash=reason.rule in (Why.PARENT_HASH.value, Why.SPAN_PARENT.value),
+        effect=dropped.effect.name.lower(),
+        reason=reason.name.lower(),
+        values=reason.values,
+    )
 
 
 def _described(need: object) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus, Client
+from rollup_node.ipc.bus import Bus, Client, Peer
 from rollup_node.ipc.log import get_logger
 from rollup_node.stages.derivation.client_decoding import Decoding
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -40,6 +40,7 @@ from rollup_node.stages.messages import (
     L2BlocksFound,
     PipelineStart,
     WantBlobs,
+    WantDrops,
     WantL1Blocks,
     WantL2Blocks,
     WantStart,
@@ -86,6 +87,8 @@ class DerivationStage:
         self._blob_client: Client = bus.connect("blobs.contents", self._on_blobs)
         self._engine: Client = bus.connect("engine.blocks", self._on_engine)
         bus.subscribe("status.engine", self._on_engine_status)
+        self._drops_are_read = config.drops_are_read
+        self._drops = bus.serve("derivation.drops", self._on_want_drops)
         self._publisher = bus.publish("status.derivation")
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
@@ -143,6 +146,11 @@ class DerivationStage:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
 
+    def _on_want_drops(self, peer: Peer, want: WantDrops) -> None:
+        self._drops.send(peer, self._journal.history.answer(want))
+        if self._drops_are_read:
+            self._derive.wake.set()
+
     def _begin(self, start: PipelineStart) -> None:
         if self._start is not None and start.reset <= self._start.reset:
             return
@@ -189,6 +197,9 @@ class DerivationStage:
             return True
         end = time.monotonic() + SLICE_SECONDS
         while time.monotonic() < end:
+            if self._drops_are_read and self._journal.history.is_full:
+                self._waiting = None
+                return True
             output = self.deriver.step(self._safe.safe_head, self._safe.safe_config)
             if not self._meets(output):
                 self._waiting = output

@@ -65,6 +65,9 @@ class GiveUp(Exception):
         self.more = more
 
 
+FAILURES = (GiveUp, SourceError, UnreadableBlockError)
+
+
 class ReplayStage:
     """State: the start once it is known, the attributes that wait to be judged, the last answer."""
 
@@ -78,6 +81,7 @@ class ReplayStage:
         self._reads: list[tuple[Peer, WantL2Blocks]] = []
         self._problem = ""
         self._l1_used_up = False
+        self._status: DerivationStatus | None = None
         self._moved_at = time.monotonic()
         self._give_up: str | None = None
         self._work = Activity("replay", self._step)
@@ -131,6 +135,7 @@ class ReplayStage:
         elif isinstance(message, Drops):
             self._need_hash(message)
         else:
+            self._status = message
             self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
         if isinstance(message, DerivationStatus) and self._l1_used_up:
             origin = message.current_l1.number if message.current_l1 is not None else None
@@ -155,8 +160,8 @@ class ReplayStage:
     async def _step(self) -> float:
         try:
             return await self._advance()
-        except (GiveUp, SourceError, UnreadableBlockError) as error:
-            await self._fail(str(error), *(error.more if isinstance(error, GiveUp) else ()))
+        except FAILURES as error:
+            await self._fail(error)
             raise Finished(FAILED_AND_TOLD) from None
 
     async def _advance(self) -> float:
@@ -225,7 +230,7 @@ class ReplayStage:
         known = await self._source.payload(derived.parent.number + 1)
         judged = judge(self._config.rollup, derived, known)
         self._moved_at, self._problem = time.monotonic(), ""
-        await self._write(self._config.output, self._line(judged))
+        await self._tell(judged)
         number = judged.safe_head.number
         if judged.differences:
             raise GiveUp(f"block {number} differs from the source in {judged.differences[0]}", *judged.differences[1:])
@@ -259,6 +264,9 @@ class ReplayStage:
 
     # --- output ---
 
+    async def _tell(self, judged: Judged) -> None:
+        await self._write(self._config.output, self._line(judged))
+
     def _line(self, judged: Judged) -> str:
         values = judged.values
         if self._config.as_json:
@@ -272,8 +280,9 @@ class ReplayStage:
     async def _warn(self, text: str) -> None:
         await self._write(self._config.errors, f"rollup-node: warning: {text}\n")
 
-    async def _fail(self, text: str, *more: str) -> None:
-        lines = [f"rollup-node: {text}\n", *(f"rollup-node:   {line}\n" for line in more)]
+    async def _fail(self, error: Exception) -> None:
+        more = error.more if isinstance(error, GiveUp) else ()
+        lines = [f"rollup-node: {error}\n", *(f"rollup-node:   {line}\n" for line in more)]
         await self._write(self._config.errors, "".join(lines))
 
     async def _write(self, descriptor: int, text: str) -> None:

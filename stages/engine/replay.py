@@ -66,7 +66,7 @@ def _differences(
 
 
 def _info_differences(
-    rollup: RollupConfig, timestamp: int, derived: Sequence[bytes], existing: Sequence[bytes]
+    rollup: RollupConfig, timestamp: int, derived: tuple[bytes, ...], existing: tuple[bytes, ...]
 ) -> Iterator[str]:
     layout = rollup.schedule().l1_info_format(timestamp)
     expected = l1_info_of_block(derived, layout)

@@ -26,6 +26,7 @@ from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc import shapes
 from rollup_node.stages.rpc.client_control import ControlClient, Question
+from rollup_node.stages.rpc.client_drops import DropsClient
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.envelope import CallError, Parser, block_hash, quantity
 
@@ -45,6 +46,7 @@ class Node:
             process: self._subscribe(bus, process) for process in ("l1", "blobs", "derivation", "engine")
         }
         self.control = ControlClient(bus)
+        self.drops = DropsClient(bus)
 
     def sync_status(self) -> dict[str, Any]:
         """The sync status of now."""
@@ -99,6 +101,14 @@ async def _safe_head_at_l1_block(node: Node, number: int) -> Any:
 
 async def _dependency_set(node: Node) -> Any:
     raise CallError("not found")
+
+
+# --- explain -------------------------------------------------------------------------------------------------------
+
+
+async def _drops(node: Node) -> Any:
+    kept = await node.drops.ask()
+    return {"total": kept.total, "drops": [drop.shown() for drop in kept.drops]}
 
 
 # --- admin ---------------------------------------------------------------------------------------------------------
@@ -161,6 +171,7 @@ METHODS: tuple[Method, ...] = (
     Method("optimism_rollupConfig", _rollup_config),
     Method("optimism_dependencySet", _dependency_set),
     Method("optimism_version", _version),
+    Method("explain_drops", _drops),
     Method("health_status", _version),
     Method("rpc_modules", _modules),
     Method("admin_startSequencer", _start_sequencer, (block_hash,)),

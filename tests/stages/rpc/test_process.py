@@ -243,7 +243,7 @@ def test_what_the_node_knows_by_itself(run: Any) -> None:
     async def scene(world: World) -> None:
         assert await world.call("health_status") == "v1.2.3-dev"
         assert await world.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
-        assert await world.call("rpc_modules") == dict.fromkeys(("admin", "health", "optimism", "rpc"), "1.0")
+        assert await world.call("rpc_modules") == dict.fromkeys(("admin", "explain", "health", "optimism", "rpc"), "1.0")
         text = "failed to get safe head at l1 block 0x5: safe head database not enabled"
         assert await world.call("optimism_safeHeadAtL1Block", "0x5") == (-32000, text)
         assert await world.call("optimism_dependencySet") == (-32000, "not found")

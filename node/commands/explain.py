@@ -1,0 +1,133 @@
+"""`rollup-node explain`: why blocks, batches, channels or frames were dropped: by a running node, or in a replay."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from rollup_node.node.commands.flags import Parser, block_number
+from rollup_node.node.exits import SetupError
+from rollup_node.node.version import PROGRAM
+
+DESCRIPTION = """Tells what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being
+read, the rule and its values. With --rpc a running node is asked for the last 1000 drops of its derivation process.
+Otherwise L2 is derived from L1 as by `rollup-node replay`, from the safe head N on, until block M is derived or L1
+block L is read."""
+END = "Without --rpc the options of the node for its L1, beacon node, network and logs are taken as well."
+METHOD = "explain_drops"
+UNBOUNDED = (1 << 63) - 1
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs the command; 0 when the whole range was read."""
+    parser = Parser("explain", DESCRIPTION, END)
+    parser.add_argument("--rpc", metavar="URL", help="JSON-RPC of a running node")
+    parser.add_argument("--from-l2", type=block_number, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--to-l2", type=block_number, metavar="M", help="end when this block is derived")
+    parser.add_argument("--l2", metavar="URL", help="an execution engine's JSON-RPC (no JWT) with the L2 blocks")
+    parser.add_argument("--l2-blocks", metavar="FILE", help="a JSON file with L2 blocks, in place of --l2")
+    parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: telling) here")
+    parser.add_argument("--to-l1", type=block_number, metavar="L", help="end behind this L1 block")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    flags, _ = parser.parse_known_args(list(words))
+    if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
+        raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
+    if flags.rpc is not None:
+        return _of_a_node(parser.parse_args(list(words)))
+    return _of_a_replay(parser, words)
+
+
+# --- a running node ------------------------------------------------------------------------------------------------
+
+
+def _of_a_node(flags: Any) -> int:
+    for name in ("from_l2", "to_l2", "l2", "l2_blocks"):
+        if getattr(flags, name) is not None:
+            raise SetupError(f"--{name.replace('_', '-')} has no meaning with --rpc")
+    total, drops = asyncio.run(_ask(flags.rpc))
+    first, last = flags.from_l1 or 0, UNBOUNDED if flags.to_l1 is None else flags.to_l1
+    for drop in drops:
+        block = drop["l1_block"]
+        if block is None or first <= block["number"] <= last:
+            number = "unknown" if block is None else block["number"]
+            print(orjson.dumps(drop).decode() if flags.json else f"L1 {number}  {drop['text']}")
+    if total > len(drops):
+        print(f"{PROGRAM}: {total - len(drops)} older drops are forgotten", file=sys.stderr)
+    return 0
+
+
+async def _ask(url: str) -> tuple[int, list[dict[str, Any]]]:
+    from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+
+    client = JsonRpcClient(url)
+    try:
+        found = await client.call(METHOD)
+        return found["total"], [_checked(drop) for drop in found["drops"]]
+    except (EndpointError, RpcFailure) as error:
+        raise SetupError(f"--rpc: {METHOD} of {url}: {error}") from None
+    except (KeyError, TypeError, ValueError):
+        raise SetupError(f"--rpc: {url} answers {METHOD} with something else: is it a node of this version?") from None
+    finally:
+        await client.close()
+
+
+def _checked(drop: Any) -> dict[str, Any]:
+    block = drop["l1_block"]
+    if not isinstance(drop["text"], str) or not (block is None or isinstance(block["number"], int)):
+        raise ValueError("not a drop")
+    return {**drop}
+
+
+# --- a replay ------------------------------------------------------------------------------------------------------
+
+
+def _of_a_replay(parser: Parser, words: Sequence[str]) -> int:
+    from rollup_node.node.commands.common import Outputs, read, run
+    from rollup_node.node.processes import Row
+    from rollup_node.stages.derivation.config import DerivationConfig
+    from rollup_node.stages.engine.process_explain import ExplainConfig
+    from rollup_node.stages.engine.process_replay import ReplayConfig
+
+    command = read(parser, words)
+    own, chain = command.own, command.chain
+    _check(own)
+    outputs = Outputs.open()
+    derivation = DerivationConfig(
+        rollup=chain.config,
+        l1_chain=chain.l1_chain,
+        span_overlap_check=command.values["rollup.span-overlap-check"],
+        drops_are_read=True,
+    )
+    replay = ReplayConfig(
+        rollup=chain.config,
+        first=own.from_l2,
+        last=UNBOUNDED if own.to_l2 is None else own.to_l2,
+        url=own.l2,
+        blocks=own.l2_blocks,
+        base=own.from_l1,
+        as_json=own.json,
+        output=outputs.results,
+        errors=outputs.errors,
+    )
+    job = ExplainConfig(replay, own.to_l1)
+    build = "rollup_node.stages.engine.process_explain:build"
+    return run(
+        command,
+        [
+            Row("derivation", "rollup_node.stages.derivation.process:build", derivation),
+            Row("engine", build, job, one_shot=True, keep=tuple(outputs)),
+        ],
+    )
+
+
+def _check(own: Any) -> None:
+    if own.from_l2 is None:
+        raise SetupError("give --rpc URL to ask a running node, or --from-l2 N to derive from the safe head N on")
+    if own.to_l2 is None and own.to_l1 is None:
+        raise SetupError("give the end: --to-l2 M or --to-l1 L")
+    if own.to_l2 is not None and own.to_l2 <= own.from_l2:
+        raise SetupError(f"--to-l2 {own.to_l2} is not after --from-l2 {own.from_l2}")
+    if (own.l2 is None) == (own.l2_blocks is None):
+        raise SetupError("give the L2 source: either --l2 URL or --l2-blocks FILE")
