@@ -27,6 +27,7 @@ from rollup_node.stages.p2p.yamux import (
     Received,
     Reset,
     Session,
+    WentAway,
     WindowOpened,
     YamuxError,
 )
@@ -34,6 +35,8 @@ from rollup_node.stages.p2p.yamux import (
 HIGH_WATER = 256 * 1024
 KEEPALIVE = 30.0
 LINGER = 10.0
+MOST_SMALL_FRAMES = 10_000
+"""Small frames of yamux that a peer may send within a second."""
 _FAREWELL = 1.0
 _SILENT = 0.9
 """The part of the time between two looks after which a connection counts as silent."""
@@ -105,6 +108,7 @@ class Connection(asyncio.Protocol):
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self._last_heard = self._last_data = self._pinged = 0.0
+        self._small_since, self._small_before = 0.0, 0
 
     @property
     def ip(self) -> str:
@@ -270,7 +274,7 @@ class Connection(asyncio.Protocol):
         self._upgrade = None
         self._sealed = found.stream
         self.peer = found.peer
-        self.since = self._last_data = self._loop.time()
+        self.since = self._last_data = self._small_since = self._loop.time()
         self._set_timer(self._owner.timings.keepalive, self._look_after)
         refusal = self._owner.upgraded(self)
         if refusal is not None:
@@ -285,12 +289,20 @@ class Connection(asyncio.Protocol):
             if self.is_closed:
                 return
             self._dispatch(event)
+        self._bound_small_frames()
+
+    def _bound_small_frames(self) -> None:
+        if self._last_heard - self._small_since > 1.0:
+            self._small_since, self._small_before = self._last_heard, self.session.small_frames
+        elif self.session.small_frames - self._small_before > MOST_SMALL_FRAMES:
+            raise YamuxError("too many small frames")
 
     def _dispatch(self, event: Event) -> None:
         if isinstance(event, Opened):
             self._accept(event.stream)
-            return
-        if isinstance(event, Received | Ended | Reset | WindowOpened):
+        elif isinstance(event, WentAway):
+            self.close("closed by the peer")
+        elif isinstance(event, Received | Ended | Reset | WindowOpened):
             stream = self.streams.get(event.stream)
             if stream is None:
                 return

@@ -67,8 +67,9 @@ class MuxedStream:
     def receive(self, data: bytes) -> None:
         """Bytes from the peer."""
         if self._negotiation is not None:
-            self._carrier.session.consumed(self.number, len(data))
-            data = self._negotiate(self._negotiation, data)
+            rest = self._negotiate(self._negotiation, data)
+            self._carrier.session.consumed(self.number, len(data) - len(rest))
+            data = rest
         if not data or self._gone or self._ignored:
             return
         self._buffer += data
@@ -88,10 +89,9 @@ class MuxedStream:
         self._changed.set()
 
     def lose(self, why: str) -> None:
-        """The stream is gone: reset by the peer, or with its connection."""
+        """The stream is gone: reset by the peer, or with its connection. What came before can still be read."""
         if not self._gone:
             self._gone, self._why = True, why
-            self._drop_unread()
             self._changed.set()
             self._forget()
 
@@ -108,7 +108,7 @@ class MuxedStream:
     async def read(self, most: int = 1 << 16) -> bytes:
         """Waits for bytes, at most `most`; empty once the peer has sent its last."""
         while not self._buffer:
-            if self._ended and not self._gone:
+            if self._ended:
                 return b""
             self._check()
             await self._wait()
@@ -191,7 +191,9 @@ class MuxedStream:
 
     def reset(self, why: str = "reset by us") -> None:
         """Ends both directions at once; what was not read is dropped."""
+        self._drop_unread()
         if not self._gone:
+            self._ended = False
             self._carrier.session.reset(self.number)
             self._carrier.flush()
             self.lose(why)

@@ -15,6 +15,7 @@ WINDOW = 256 * 1024
 LONGEST_FRAME = 65507
 """Data bytes of one frame, so that frame and header fill one noise message."""
 _HEADER = struct.Struct(">BBHII")
+_LITTLE = 64
 _LARGEST_SEND_WINDOW = (1 << 32) - 1
 _LONGEST_STREAM_ID = (1 << 32) - 2
 
@@ -116,12 +117,14 @@ class _Body:
 @dataclass
 class Session:
     """One end of a yamux connection; the initiator's streams have odd ids. Of the other end's streams at most
-    `most_inbound` are open at once, others are reset."""
+    `most_inbound` are open at once, others are reset. `small_frames` counts received frames with little or no data,
+    which cost more to handle than to send."""
 
     initiator: bool
     most_inbound: int = 128
     streams: dict[int, _Stream] = field(default_factory=dict)
     remote_went_away: bool = False
+    small_frames: int = 0
     _next: int = 0
     _inbound: int = 0
     _header: bytes = b""
@@ -225,6 +228,8 @@ class Session:
         if version != 0:
             raise YamuxError(f"version {version}")
         flags = Flag(bits & 0xF)
+        if kind != Kind.DATA or length < _LITTLE:
+            self.small_frames += 1
         if kind in (Kind.DATA, Kind.WINDOW_UPDATE):
             self._receive_stream_frame(kind, flags, stream, length, emit)
         elif kind == Kind.PING:

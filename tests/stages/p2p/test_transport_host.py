@@ -148,6 +148,28 @@ def test_resets_reach_readers_and_writers() -> None:
     with_two(test)
 
 
+def test_what_came_before_a_reset_is_read() -> None:
+    async def answer_and_reset(stream: Stream) -> None:
+        await stream.write(b"answer")
+        if await stream.read() == b"end":
+            stream.close()
+        stream.reset()
+
+    async def test(ours: TestHost, theirs: TestHost) -> None:
+        theirs.handle("/answer/1", answer_and_reset)
+        for said in (b"end", b"cut"):
+            _, stream = await ours.open_stream(theirs.peer_id, ["/answer/1"])
+            await stream.write(said)
+            await asyncio.sleep(0.1)
+            assert await stream.read_exactly(6) == b"answer"
+            if said == b"end":
+                assert await stream.read() == b""
+            with pytest.raises(StreamError, match="reset by the peer"):
+                await (stream.write(b"more") if said == b"end" else stream.read())
+
+    with_two(test)
+
+
 def test_what_is_not_read_is_bounded_and_others_go_on() -> None:
     released = asyncio.Event()
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from p2p_hosts import TestHost, running, through, until
-from p2p_raw import DATA, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
+from p2p_hosts import ECHO, TestHost, running, through, until
+from p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
-from rollup_node.stages.p2p import identify, varint
+from rollup_node.stages.p2p import identify, transport, varint
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.hosting import PeerIdentified
 from rollup_node.stages.p2p.identity import Identity
@@ -231,7 +231,42 @@ def test_streams_without_a_protocol_are_reset_in_time() -> None:
     asyncio.run(run())
 
 
-def test_a_peer_that_takes_no_answers_is_cut_off() -> None:
+def test_floods_of_small_frames_end_the_connection() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _):
+            for flood in (
+                b"".join(frame(WINDOW_UPDATE, SYN, number, 0) for number in range(101, 50_101, 2)),
+                frame(PING, SYN, 0, 7) * 20_000,
+                proposal(7, ECHO) + frame(DATA, 0, 7, 1, b"x") * 20_000,
+            ):
+                async with raw_peer(ours.port) as peer:
+                    await peer.send(flood)
+                    assert await peer.is_cut()
+
+    asyncio.run(run())
+
+
+def test_windows_are_given_back_once() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+            lines = message(HEADER) + message(ECHO)
+            size = WINDOW - len(lines)
+            await peer.send(frame(DATA, SYN, 7, WINDOW, lines + bytes(size)))
+            await until(lambda: STRANGER in ours.peers() and 7 in ours.live(STRANGER)[0].streams)
+            await until(lambda: unread(ours) == 0)
+            stream = ours.live(STRANGER)[0].session.streams[7]
+            assert stream.receive_window + stream.owed == WINDOW
+
+    asyncio.run(run())
+
+
+def test_a_peer_that_says_goodbye_is_let_go() -> None:
+    asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
+
+
+def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "MOST_SMALL_FRAMES", 1 << 40)
+
     async def run() -> None:
         async with guarded(limits=TransportLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
             pings = frame(PING, SYN, 0, 7) * 4000

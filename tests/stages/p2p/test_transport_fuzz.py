@@ -1,0 +1,122 @@
+"""Ten thousand damaged inputs for each parser of the transport: an answer or the parser's own error, nothing else."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from rollup_node.stages.p2p import identify, protobuf
+from rollup_node.stages.p2p.identify import IdentifyError
+from rollup_node.stages.p2p.identity import (
+    Identity,
+    IdentityError,
+    check_peer,
+    decode_public_key,
+    parse_peer,
+    peer_text,
+)
+from rollup_node.stages.p2p.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
+from rollup_node.stages.p2p.multistream import HEADER, MultistreamError, Proposer, Responder, message
+from rollup_node.stages.p2p.noise import Handshake, Unframer, framed
+from rollup_node.stages.p2p.noise_xx import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.protobuf import ProtobufError
+from rollup_node.stages.p2p.upgrade import UPGRADE_ERRORS, Upgrade
+from rollup_node.stages.p2p.yamux import Session, YamuxError
+
+ROUNDS = 10_000
+OURS = Identity(b"\x01" * 32)
+KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32)
+HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer(OURS.peer_id)
+LINES = message(HEADER) + message("/noise")
+HELLO = identify.encode(OURS.public_key.encode(), [HERE], ["/a/1"], HERE, "optimism")
+FRAMES = bytes.fromhex(
+    "000100010000000100000000"
+    + "000000000000000100000003616263"
+    + "000200010000000000000007"
+    + "000100040000000100000000"
+)
+
+
+def read_text(data: bytes) -> None:
+    parse_multiaddr(data.decode("latin1"))
+
+
+def read_peer_text(data: bytes) -> None:
+    parse_peer(data.decode("latin1"))
+
+
+def answer(data: bytes) -> None:
+    Responder(lambda name: name == "/noise").receive(data)
+
+
+def propose(data: bytes) -> None:
+    Proposer(["/noise"]).receive(data)
+
+
+def shake(data: bytes) -> None:
+    for part in Unframer().receive(data):
+        responder().receive(part)
+
+
+def multiplex(data: bytes) -> None:
+    Session(initiator=False).receive(data)
+
+
+def upgrade(data: bytes) -> None:
+    Upgrade(OURS, KEYS, initiator=False).receive(data)
+
+
+def responder() -> Handshake:
+    return Handshake(OURS, KEYS, initiator=False)
+
+
+FIRST = framed(Handshake(OURS, KEYS, initiator=True).start())
+PARSERS: list[tuple[Callable[[bytes], object], bytes, tuple[type[Exception], ...], int]] = [
+    (protobuf.parse, HELLO, (ProtobufError,), ROUNDS),
+    (identify.decode, HELLO, (IdentifyError,), ROUNDS),
+    (decode_public_key, OURS.public_key.encode(), (IdentityError,), ROUNDS),
+    (check_peer, OURS.peer_id, (IdentityError,), ROUNDS),
+    (read_peer_text, peer_text(OURS.peer_id).encode(), (IdentityError,), ROUNDS),
+    (decode_multiaddr, HERE.encode(), (MultiaddrError,), ROUNDS),
+    (read_text, str(HERE).encode(), (MultiaddrError,), ROUNDS),
+    (answer, LINES, (MultistreamError,), ROUNDS),
+    (propose, LINES, (MultistreamError,), ROUNDS),
+    (multiplex, FRAMES, (YamuxError,), ROUNDS),
+    (shake, FIRST, (NoiseError,), ROUNDS // 10),
+    (upgrade, LINES + FIRST, UPGRADE_ERRORS, ROUNDS // 10),
+]
+
+
+def damaged(chance: random.Random, good: bytes) -> bytes:
+    """A good input with some bytes changed, cut out, doubled or put in."""
+    data = bytearray(good)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        size = chance.randint(1, 8)
+        kind = chance.randrange(4)
+        if kind == 0:
+            data[at : at + size] = chance.randbytes(size)
+        elif kind == 1:
+            del data[at : at + size]
+        elif kind == 2:
+            data[at:at] = data[at : at + size]
+        else:
+            data[at:at] = chance.randbytes(size)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("parse", "good", "errors", "rounds"), PARSERS, ids=lambda value: getattr(value, "__qualname__", "")
+)
+def test_damaged_inputs(
+    parse: Callable[[bytes], object], good: bytes, errors: tuple[type[Exception], ...], rounds: int
+) -> None:
+    parse(good)
+    chance = random.Random(20)
+    refused = 0
+    for _ in range(rounds):
+        try:
+            parse(damaged(chance, good))
+        except errors:
+            refused += 1
+    assert refused > 0
