@@ -12,18 +12,23 @@ from rollup_node.ipc.bus import Bus, Peer
 from rollup_node.ipc.testing import pumping
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.derivation.process import DerivationStage, build
 from rollup_node.stages.messages import (
     Applied,
     BlobsFound,
     DerivationStatus,
     Derived,
+    Drop,
+    Drops,
+    DropsFound,
     EngineStatus,
     Health,
     L1BlockFound,
     L1BlockMissing,
     PipelineStart,
     WantBlobs,
+    WantDrops,
     WantL1Blocks,
     WantStart,
 )
@@ -39,7 +44,7 @@ ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 class Neighbours:
     """Simple l1, blobs and engine processes. Every message that `loses` says is lost is not answered."""
 
-    def __init__(self, recording: Any, directory: Path, inline: bool = False) -> None:
+    def __init__(self, recording: Any, directory: Path, inline: bool = False, drops_are_read: bool = False) -> None:
         self.recording = recording
         self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
         self.loses: Callable[[Any], bool] = lambda message: False
@@ -55,7 +60,13 @@ class Neighbours:
         self.engine_status = self.buses["engine"].publish("status.engine")
         self.buses["rpc"].subscribe("status.derivation", lambda state: self.states.update({type(state): state}))
         self.buses["compute"].work({"work.derivation": tasks.run})
-        config = DerivationConfig(recording.config, L1_CHAINS[11155111], window=64, inline_decoding=inline)
+        config = DerivationConfig(
+            recording.config,
+            L1_CHAINS[11155111],
+            window=64,
+            inline_decoding=inline,
+            drops_are_read=drops_are_read,
+        )
         self.stage: DerivationStage = build(config, self.buses["derivation"], Meter("derivation"))
 
     def start(self) -> PipelineStart:
@@ -147,6 +158,32 @@ def test_derives_the_recorded_blocks(recording: Any, tmp_path: Path, inline: boo
         _check(neighbours)
         ahead = [message for message in neighbours.asked if isinstance(message, WantBlobs) and not message.urgent]
         assert ahead, "blobs are asked for ahead"
+
+    asyncio.run(play())
+
+
+def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for three drops derivation goes on only as they are read, and all of them are."""
+
+    async def play() -> None:
+        neighbours = Neighbours(recording, tmp_path, drops_are_read=True)
+        monkeypatch.setattr(neighbours.stage._journal, "history", DropHistory(kept=3))
+        found: dict[int, Drop] = {}
+
+        def take(page: DropsFound) -> None:
+            found.update(enumerate(page.drops, start=page.first))
+
+        reader = neighbours.buses["rpc"].connect("derivation.drops", take)
+        async with running(neighbours):
+            with pytest.raises(TimeoutError):
+                await neighbours.until(lambda: bool(neighbours.derived), 1.5)
+            async with asyncio.timeout(20):
+                while len(neighbours.derived) < 5 or len(found) < neighbours.states[Drops].total:
+                    reader.send(WantDrops(1, len(found)))
+                    await asyncio.sleep(0.01)
+        assert sorted(found) == list(range(len(found))) and len(found) > 10
+        assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}
+        assert found[0].effect == "discarded" and found[0].reason == "behind" and "channel" in found[0].values
 
     asyncio.run(play())
 

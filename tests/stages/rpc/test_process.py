@@ -15,9 +15,11 @@ from aiohttp import ClientSession
 
 from rollup_node.ipc.bus import Bus
 from rollup_node.ipc.testing import pumping
+from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.messages import (
     ControlDone,
     DerivationStatus,
+    Drop,
     EngineStatus,
     Health,
     L1Heads,
@@ -25,6 +27,7 @@ from rollup_node.stages.messages import (
     ResetPipeline,
     StartSequencer,
     StopSequencer,
+    WantDrops,
     WantOutput,
 )
 from rollup_node.stages.metrics import Meter
@@ -243,7 +246,9 @@ def test_what_the_node_knows_by_itself(run: Any) -> None:
     async def scene(world: World) -> None:
         assert await world.call("health_status") == "v1.2.3-dev"
         assert await world.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
-        assert await world.call("rpc_modules") == dict.fromkeys(("admin", "explain", "health", "optimism", "rpc"), "1.0")
+        assert await world.call("rpc_modules") == dict.fromkeys(
+            ("admin", "explain", "health", "optimism", "rpc"), "1.0"
+        )
         text = "failed to get safe head at l1 block 0x5: safe head database not enabled"
         assert await world.call("optimism_safeHeadAtL1Block", "0x5") == (-32000, text)
         assert await world.call("optimism_dependencySet") == (-32000, "not found")
@@ -261,6 +266,36 @@ def test_what_the_node_knows_by_itself(run: Any) -> None:
         await world.until(lambda: world.stage.node.engine is not None and world.stage.node.engine.unsafe is None)
         status = await world.call("optimism_syncStatus")
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
+
+    run(scene)
+
+
+def test_drops_are_fetched_page_by_page(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rollup_node.stages.rpc.client_drops.AGAIN", 0.05)
+    history = DropHistory(kept=500)
+    for number in range(700):
+        history.add(Drop("V4", f"number {number}", L1, False, "dropped", "parent_hash", {"got": number}))
+
+    async def scene(world: World) -> None:
+        lost: set[int] = set()
+
+        def take(peer: Any, want: WantDrops) -> None:
+            if want.id in lost:
+                server.send(peer, history.answer(want))
+            lost.add(want.id)
+
+        server = world.buses["derivation"].serve("derivation.drops", take)
+        found = await world.call("explain_drops")
+        assert found["total"] == 700
+        assert [drop["values"]["got"] for drop in found["drops"]] == list(range(200, 700))
+        assert found["drops"][0] == {
+            "l1_block": {"hash": "0x" + L1.hash.hex(), "number": 10},
+            "effect": "dropped",
+            "rule": "V4",
+            "reason": "parent_hash",
+            "text": "number 200",
+            "values": {"got": 200},
+        }
 
     run(scene)
 
@@ -292,6 +327,23 @@ def test_control_of_the_engine(run: Any) -> None:
         assert world.asked[0] == StartSequencer(1, L2.hash)
         assert len({message.id for message in world.asked}) == 3
         assert (await world.call("admin_startSequencer", "0x12"))[0] == -32602
+
+    run(scene)
+
+
+def test_a_sequencer_that_is_stopped_is_shown_as_stopped(run: Any) -> None:
+    """The engine's answer and its status come by two ways; whoever has the one sees the other."""
+
+    async def scene(world: World) -> None:
+        await world.until_ready()
+        running = EngineStatus(1, L2, L2, L2, L2, L2, True, True)
+        for method, params, active in (("stop", (), False), ("start", ("0x" + L2.hash.hex(),), True)):
+            world.answer = lambda m: ControlDone(m.id, None, L2.hash)
+            later = asyncio.get_running_loop().call_later
+            status = msgspec.structs.replace(running, sequencer_active=active)
+            later(0.2, world.status["engine"].set, status)
+            await world.call(f"admin_{method}Sequencer", *params)
+            assert await world.call("admin_sequencerActive") is active
 
     run(scene)
 
