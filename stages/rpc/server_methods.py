@@ -1,6 +1,8 @@
 """THE METHOD TABLE: every JSON-RPC method with its arguments and what it needs to be switched on (node-behaviour
 1.4, 1.6, 1.9)."""
 
+import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +33,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.envelope import CallError, Parser, block_hash, quantity
 
 SEQUENCER_NOT_ENABLED = "sequencer is not enabled"
+SHOWN_SECONDS = 1.0
 
 
 class Node:
@@ -42,6 +45,7 @@ class Node:
         self.engine: EngineStatus | None = None
         self.derivation: DerivationStatus | None = None
         self.health: dict[str, tuple[str, ...]] = {}
+        self._news = asyncio.Event()
         self.subscribers: dict[str, Subscriber] = {
             process: self._subscribe(bus, process) for process in ("l1", "blobs", "derivation", "engine")
         }
@@ -51,6 +55,14 @@ class Node:
     def sync_status(self) -> dict[str, Any]:
         """The sync status of now."""
         return shapes.sync_status(self.l1, self.engine, self.derivation)
+
+    async def shows(self, condition: Callable[[EngineStatus], bool]) -> None:
+        """Waits, not for long, until what the engine process has answered is in its status as well."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHOWN_SECONDS):
+                while self.engine is not None and not condition(self.engine):
+                    self._news.clear()
+                    await self._news.wait()
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
         """While a start is being looked for, what was final stays so."""
@@ -67,6 +79,7 @@ class Node:
                 self.l1 = message
             elif isinstance(message, EngineStatus):
                 self.engine = self._with_finality(message)
+                self._news.set()
             elif isinstance(message, DerivationStatus):
                 self.derivation = message
 
@@ -123,10 +136,12 @@ async def _done(node: Node, question: Callable[[int], Question]) -> ControlDone:
 
 async def _start_sequencer(node: Node, head: Hash) -> Any:
     await _done(node, lambda asked: StartSequencer(asked, head))
+    await node.shows(lambda status: status.sequencer_active)
 
 
 async def _stop_sequencer(node: Node) -> Any:
     done = await _done(node, StopSequencer)
+    await node.shows(lambda status: not status.sequencer_active)
     return to_hex(done.head or bytes(32))
 
 
