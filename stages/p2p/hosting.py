@@ -63,8 +63,9 @@ class ConnectionInfo(NamedTuple):
 
 
 class Stream(Protocol):
-    """A two-way byte stream to a peer. After any StreamError it is of no more use. Whoever holds one must either
-    `close` or `reset` it; a handler's stream is reset when the handler raises, and closed when it returns."""
+    """A two-way byte stream to a peer. What came before a reset by the peer can still be read. Whoever holds one
+    must read it to its end or `reset` it, and `close` what it has written; a handler's stream is reset when the
+    handler raises, and closed when it returns."""
 
     @property
     def peer(self) -> PeerId:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from rollup_node.stages.p2p.store_peers import PeerStore
 from rollup_node.stages.p2p.transport import Connection, Owner, TransportError
 
 MOST_ADDRESSES = 8
+_MOST_PROBLEMS = 256
 _WHOLE = 3.0
 """How many dial timeouts all addresses of a peer may take together."""
 
@@ -32,12 +34,13 @@ class DialingHost(Owner, Protocol):
 
 
 class Dialer:
-    """See the module."""
+    """See the module. `problems` tells why the last attempt failed, for the peers dialled last."""
 
     def __init__(self, host: DialingHost) -> None:
         self._host = host
         self._slots = asyncio.Semaphore(host.limits.dials)
         self._running: dict[PeerId, asyncio.Task[None]] = {}
+        self.problems: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
         """A connection to the peer at one of the addresses, or those known; DialError says why there is none. Who asks
@@ -60,8 +63,12 @@ class Dialer:
 
     def _ended(self, peer: PeerId, task: asyncio.Task[None]) -> None:
         self._running.pop(peer, None)
-        if not task.cancelled():
-            task.exception()
+        self.problems.pop(peer, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.problems[peer] = str(error)
+            if len(self.problems) > _MOST_PROBLEMS:
+                self.problems.popitem(last=False)
 
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
         refusal = self._host.refuses_peer(peer)

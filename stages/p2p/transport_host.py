@@ -3,8 +3,9 @@ and go (node-behaviour 13.1). Everything runs in one event loop."""
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollup_node.ipc.log import get_logger
 from rollup_node.stages.metrics import Meter
@@ -32,13 +33,23 @@ from rollup_node.stages.p2p.transport_ping import PingService
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
+_MOST_DEPARTURES = 256
 
 log = get_logger("p2p")
 
 
+class Departure(NamedTuple):
+    """A connection that ended: why, in our words, and after how many seconds."""
+
+    peer: PeerId
+    why: str
+    lasted: float
+
+
 class Host:
     """See hosting.HostApi. `gater` and `manager` are open to operators' commands; call `gate_changed` after changing
-    the former. `external` is how others reach us, where that is known."""
+    the former. `external` is how others reach us, where that is known; `departures` and `dialer.problems` tell what
+    happened of late."""
 
     def __init__(self, config: P2pConfig, identity: Identity, store: PeerStore, meter: Meter) -> None:
         self.config = config
@@ -51,6 +62,7 @@ class Host:
         self.gater: Gater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
         self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external: Multiaddr | None = None
+        self.departures: deque[Departure] = deque(maxlen=_MOST_DEPARTURES)
         self.bytes_in = self.bytes_out = 0
         self.port = 0
         self.identify = IdentifyService(self)
@@ -61,7 +73,7 @@ class Host:
         self._listeners: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._dialer = Dialer(self)
+        self.dialer = Dialer(self)
         self.identify.serve()
         self.ping.serve()
 
@@ -89,7 +101,7 @@ class Host:
                 connection.close("we are stopping")
         for half_open in self.half_open.drain():
             half_open.abort("we are stopping")
-        self._dialer.stop()
+        self.dialer.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -132,7 +144,7 @@ class Host:
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:
         """Makes sure of a connection; DialError says why there is none."""
         if peer not in self._connections:
-            await self._dialer.dial(peer, addresses)
+            await self.dialer.dial(peer, addresses)
 
     async def open_stream(self, peer: PeerId, protocols: Sequence[str]) -> tuple[str, Stream]:
         """A stream to a connected peer for the first of the protocols that it speaks."""
@@ -222,6 +234,8 @@ class Host:
         if not connections or connection not in connections:
             return
         connections.remove(connection)
+        lasted = asyncio.get_running_loop().time() - connection.since
+        self.departures.append(Departure(connection.peer, connection.why, lasted))
         if not connections:
             del self._connections[connection.peer]
             self.ping.forget(connection.peer)

@@ -1,7 +1,9 @@
 """Two hosts of ours over loopback: streams, services, gates, limits, and their end."""
 
 import asyncio
+import contextlib
 import os
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -57,6 +59,8 @@ def test_both_hear_of_each_other() -> None:
         await theirs.heard(PeerDisconnected)
         assert ours.connections() == theirs.connections() == []
         assert isinstance(ours.events[-1], PeerDisconnected)
+        assert [(gone.peer, gone.why) for gone in ours.departures] == [(theirs.peer_id, "enough")]
+        assert theirs.departures[0].why == "closed by the peer" and 0 < theirs.departures[0].lasted < 30
 
     with_two(test)
 
@@ -279,6 +283,7 @@ def test_dialling_says_why_it_failed() -> None:
         ]:
             with pytest.raises(DialError, match=why):
                 await ours.connect(stranger, addresses)
+            assert ours.dialer.problems[stranger]
         with pytest.raises(DialError, match="this node itself"):
             await ours.connect(ours.peer_id, ours.addresses)
 
@@ -395,6 +400,26 @@ def test_idle_connections_are_closed() -> None:
             await theirs.heard(PeerDisconnected, 5)
 
     asyncio.run(run())
+
+
+def test_ipv6() -> None:
+    async def run() -> None:
+        options = {"listen_ip": "::1", "netrestrict": ("::1/128",)}
+        async with running(1, **options) as ours, running(2, **options) as theirs:
+            await ours.connect(theirs.peer_id, theirs.addresses)
+            assert str(theirs.addresses[0]) == f"/ip6/::1/tcp/{theirs.port}"
+            assert await through(ours, theirs.peer_id, b"six") == b"six"
+
+    if not _has_ipv6():
+        pytest.skip("this machine has no IPv6 loopback address")
+    asyncio.run(run())
+
+
+def _has_ipv6() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
 
 
 def test_tests_stay_on_the_loopback_interface() -> None:
