@@ -1,0 +1,190 @@
+"""What operators do with a running network: ask both nodes, stop and start the sequencer, reset the derivation, suspend
+the command, and start another one in its place."""
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from programs import Devnet, Program, RpcAnswer, call, get
+
+pytestmark = pytest.mark.xdist_group("running network")
+
+QUIET_SECONDS = 2.5
+ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "rpc")
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Any) -> Iterator[Devnet]:
+    """A network that all tests of the module share, and that ends with equal output roots."""
+    with Devnet(module_leftovers, duration=240) as running:
+        running.wait_up()
+        yield running
+        result = running.finish()
+    assert set(result) == {"blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes"}
+    assert result["safe"] >= result["finalized"] > 0 and result["seconds"] > 0
+
+
+def ask(net: Devnet, name: str, method: str, *params: Any) -> Any:
+    return call(net.node(name)["rpc"], method, *params)
+
+
+def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
+    """The message of the error that a call is answered with."""
+    with pytest.raises(RpcAnswer) as refusal:
+        ask(net, name, method, *params)
+    return refusal.value.message
+
+
+def unsafe(net: Devnet) -> dict[str, Any]:
+    found: dict[str, Any] = net.heads("sequencer")["unsafe_l2"]
+    return found
+
+
+def test_network_json_names_everything(net: Devnet) -> None:
+    network = net.network
+    assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "nodes", "pids"}
+    assert int(call(network["l1"], "eth_chainId"), 16) == 900
+    assert get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
+    for name in net.nodes:
+        node = net.node(name)
+        assert int(call(node["engine"], "eth_chainId"), 16) == 901
+        assert get(node["engine_auth"])[0] in (401, 405)
+        roles = {entry["role"] for entry in net.processes(name).values()}
+        assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "rpc"}
+        assert net.processes(name)["supervisor"]["pid"] == network["pids"][f"{name} node"]
+    for pid in network["pids"].values():
+        os.kill(pid, 0)
+    with open(network["jwt"]) as file:
+        assert len(file.read().strip()) == 64
+
+
+@pytest.mark.parametrize("name", Devnet.nodes)
+def test_methods_that_read(net: Devnet, name: str) -> None:
+    ours = json.loads((net.root / "rollup.json").read_text())
+    config = ask(net, name, "optimism_rollupConfig")
+    assert config["genesis"]["l1"] == ours["genesis"]["l1"] and config["genesis"]["l2"] == ours["genesis"]["l2"]
+    names = ("block_time", "seq_window_size", "l1_chain_id", "l2_chain_id", "batch_inbox_address", "jovian_time")
+    assert {key: config[key] for key in names} == {key: ours[key] for key in names}
+    version = ask(net, name, "optimism_version")
+    assert re.fullmatch(r"v\d+\.\d+\.\d+.*", version)
+    status, text = get(net.node(name)["rpc"] + "/healthz")
+    assert (status, json.loads(text)) == (200, {"version": version})
+    heads = net.heads(name)
+    assert heads["finalized_l2"]["number"] <= heads["safe_l2"]["number"] <= heads["unsafe_l2"]["number"]
+    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+    assert refused(net, name, "optimism_outputAtBlock", hex(1 << 40)) != ""
+    assert "optimism_nothing" in refused(net, name, "optimism_nothing")
+
+
+def test_outputs_are_those_of_the_engine(net: Devnet) -> None:
+    number = net.safe()
+    found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
+    for key in ("outputRoot", "stateRoot", "withdrawalStorageRoot", "blockRef", "version"):
+        assert found[0][key] == found[1][key]
+    block = call(net.node("verifier")["engine"], "eth_getBlockByNumber", hex(number), False)
+    assert found[1]["stateRoot"] == block["stateRoot"] and found[1]["blockRef"]["hash"] == block["hash"]
+    assert found[1]["withdrawalStorageRoot"] == block["withdrawalsRoot"], "since Isthmus"
+
+
+@pytest.mark.parametrize("name", Devnet.nodes)
+def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
+    shown = [rf'process_up{{process="{role}"}} 1\.0' for role in ROLES]
+    shown += [
+        r'op_node_default_refs_number{process="engine",layer="l2",type="l2_safe"} [1-9]\d*\.0',
+        r'op_node_default_derived_batches_total{process="derivation",type="span"} [1-9]\d*\.0',
+        r'op_node_default_rpc_server_requests_total{process="rpc",.*method="optimism_syncStatus".*} [1-9]\d*\.0',
+        r'op_node_default_l1_source_cache_size{process="blobs",type="blobs"} [1-9]\d*\.0',
+    ]
+    for line in shown:
+
+        def there(line: str = line) -> bool:
+            status, text = get(net.node(name)["metrics"] + "/metrics")
+            assert status == 200
+            return re.search(f"^{line}$", text, re.MULTILINE) is not None
+
+        net.wait(there, f"the metric {line}")
+
+
+def test_traffic_and_deposits_arrive(net: Devnet) -> None:
+    """Transfers and deposits of the network's traffic have succeeded on the safe chain."""
+    kinds: dict[str, int] = {}
+    read = 0
+
+    def all_seen() -> bool:
+        nonlocal read
+        while read < net.safe():
+            read += 1
+            for receipt in call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(read)):
+                assert receipt["status"] == "0x1"
+                kinds[receipt["type"]] = kinds.get(receipt["type"], 0) + 1
+        return kinds.get("0x2", 0) > 0 and kinds["0x7e"] > read
+
+    net.wait(all_seen, "a transfer, and a deposit besides the L1 attributes")
+
+
+def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
+    assert ask(net, "sequencer", "admin_sequencerActive") is True
+    stopped = ask(net, "sequencer", "admin_stopSequencer")
+    assert ask(net, "sequencer", "admin_sequencerActive") is False
+    head = unsafe(net)
+    assert head["hash"] == stopped
+    assert refused(net, "sequencer", "admin_stopSequencer") == "sequencer not running"
+    net.kill_row("sequencer", "engine")
+    time.sleep(QUIET_SECONDS)
+    net.wait(lambda: unsafe(net)["number"], "the engine process to know its heads")
+    assert unsafe(net) == head, "nothing was built, nor after the process had died"
+    assert ask(net, "sequencer", "admin_sequencerActive") is False
+    assert "block hash does not match" in refused(net, "sequencer", "admin_startSequencer", "0x" + "12" * 32)
+    ask(net, "sequencer", "admin_startSequencer", stopped)
+    assert ask(net, "sequencer", "admin_sequencerActive") is True
+    assert refused(net, "sequencer", "admin_startSequencer", stopped) == "sequencer already running"
+    net.wait(lambda: unsafe(net)["number"] > head["number"] + 1, "new blocks")
+    net.wait_safe(head["number"] + 1)
+
+
+def test_a_verifier_does_not_sequence(net: Devnet) -> None:
+    assert ask(net, "verifier", "admin_sequencerActive") is False
+    for method, params in (("admin_startSequencer", ["0x" + "12" * 32]), ("admin_stopSequencer", [])):
+        assert refused(net, "verifier", method, *params) == "sequencer is not enabled"
+
+
+@pytest.mark.parametrize("name", Devnet.nodes)
+def test_the_derivation_is_reset(net: Devnet, name: str) -> None:
+    before = net.safe(name)
+    resets = net.log(name).count('msg="derivation begins"')
+    ask(net, name, "admin_resetDerivationPipeline")
+    net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "derivation to begin again")
+    net.wait_safe(before + 2, name)
+    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+
+
+def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -> None:
+    def end(*words: str) -> str:
+        with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
+            return other.end().one_line()
+
+    assert end("--data-dir", str(net.root)) == (
+        f"error: --data-dir {net.root}: another network runs here; stop it or give another"
+    )
+    port = urlsplit(net.network["l1"]).port
+    assert port is not None
+    assert end("--base-port", str(port)) == (
+        f"error: port {port} is in use; give another --base-port (10 ports in a row are needed) or 0"
+    )
+    assert net.running
+
+
+def test_the_command_can_be_suspended(net: Devnet) -> None:
+    """The nodes do not need the command that started them."""
+    net.process.send_signal(signal.SIGSTOP)
+    before = net.safe()
+    try:
+        net.wait_safe(before + 2)
+    finally:
+        net.process.send_signal(signal.SIGCONT)
