@@ -47,6 +47,8 @@ def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
     world = after(*channel("A", *singulars(blocks)))
     assert refs(world.run()) == refs(blocks[:6])
     assert world.effects() == []
+    world.mine()
+    assert world.run() == []
     world.mine(*channel("B", *singulars(blocks[6:])))
     assert refs(world.run()) == refs(blocks[6:])
     world = after(*channel("A", span(blocks)), *channel("B", child(blocks[-1].ref).singular))
