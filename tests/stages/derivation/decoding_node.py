@@ -1,0 +1,39 @@
+"""A node that only decodes: `python decoding_node.py BODIES RUNTIME_DIR WORKERS KILL,KILL...`; 0 workers for none."""
+
+import os
+import sys
+from pathlib import Path
+
+from decoding_stages import JobConfig
+
+from rollup_node.ipc.log import Level
+from rollup_node.node.logs import LogSettings
+from rollup_node.node.processes import Row
+from rollup_node.node.settings import NodeSettings
+from rollup_node.node.supervisor import run_node
+from rollup_node.stages.compute.config import ComputeConfig
+
+
+def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int:
+    """Runs the node until all is decoded."""
+    output = os.dup(1)
+    job = JobConfig(bodies, runtime, inline=not workers, kills=kills, output=output)
+    rows = [
+        Row("l1", "decoding_stages:idle", None),
+        Row("blobs", "decoding_stages:idle", None),
+        Row(
+            "compute",
+            "rollup_node.stages.compute.process:build",
+            ComputeConfig(kzg=False),
+            copies=max(1, workers),
+            numbered=True,
+        ),
+        Row("derivation", "decoding_stages:build", job, one_shot=True, keep=(output,)),
+    ]
+    settings = NodeSettings("test", LogSettings(Level.WARN), runtime_dir=Path(runtime), log_output=2)
+    return run_node(rows, settings)
+
+
+if __name__ == "__main__":
+    given = tuple(int(number) for number in sys.argv[4].split(",") if number)
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), given))

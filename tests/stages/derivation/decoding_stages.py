@@ -1,0 +1,133 @@
+"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through `Decoding`, as the
+real process does, and writes what came out; on its way it kills compute workers where it is told to."""
+
+import asyncio
+import json
+import os
+import signal
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.ipc.activity import Activity, Finished
+from rollup_node.ipc.bus import Bus
+from rollup_node.stages.derivation.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.channel_reader import ChannelReader, need_of
+from rollup_node.stages.derivation.client_decoding import Decoding
+from rollup_node.stages.derivation.needs import Flow, NeedDecoded
+from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.protocol.forks.rules import L1Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.stages.protocol.forks.table import FORK_NAMES
+
+SPAN = SpanRules(11155420, 1691802540, 2)
+SCHEDULES = {
+    "early": ForkSchedule({}, 2, 300, 600),
+    "late": ForkSchedule(dict.fromkeys(FORK_NAMES, 0), 2, 300, 600),
+}
+
+
+class JobConfig(msgspec.Struct, frozen=True):
+    """The folder of bodies, whether to decode without workers, and behind which channels a worker is killed."""
+
+    folder: str
+    runtime: str
+    inline: bool
+    kills: tuple[int, ...]
+    output: int
+
+
+class JobStage:
+    """Reads every body by the rules of the first and of the last fork."""
+
+    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+        self._config = config
+        self._wake = asyncio.Event()
+        pool = bus.dispatch("work.derivation")
+        self._decoding = Decoding(None if config.inline else pool, self._wake.set)
+        self.activities = [Activity("decode", self._step)]
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        await self._decoding.close()
+
+    def reset(self, error: Exception) -> None:
+        """Nothing to reset."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Nobody listens."""
+
+    async def _step(self) -> float:
+        bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
+        jobs = [(schedule, body) for body in bodies for schedule in SCHEDULES.values()]
+        for schedule, body in jobs:
+            self._decoding.ahead(need_of(body, schedule.l1(0), SPAN))
+        digests, killed = [], 0
+        for number, (schedule, body) in enumerate(jobs):
+            if number in self._config.kills:
+                killed += self._kill_a_worker(number)
+            digests.append(await self._read(schedule, schedule.l1(0), body))
+        os.write(self._config.output, json.dumps({"digests": digests, "killed": killed}).encode())
+        raise Finished()
+
+    async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:
+        """How many batches there are, and a digest of them and of all that was dropped."""
+        trace = Trace()
+        reader = ChannelReader(schedule, SPAN, trace)
+        reader.open(ReadyChannel(bytes(16), body), rules)
+        digest, count = sha256(), 0
+        while (popped := reader.pop(rules, 5)) is not Flow.OUT_OF_DATA:
+            if isinstance(popped, NeedDecoded):
+                await self._bring(reader, popped)
+            elif not isinstance(popped, Flow):
+                digest.update(msgspec.msgpack.encode(popped))
+                count += 1
+        digest.update(repr([str(dropped) for dropped in trace.dropped]).encode())
+        return count, digest.hexdigest()
+
+    async def _bring(self, reader: ChannelReader, need: NeedDecoded) -> None:
+        while (result := self._decoding.result(need)) is None:
+            self._wake.clear()
+            await self._wake.wait()
+        assert reader.add_decoded(need.key, result)
+
+    def _kill_a_worker(self, number: int) -> int:
+        entries = json.loads((Path(self._config.runtime) / "processes.json").read_text())
+        workers = [entry["pid"] for entry in entries if entry["role"] == "compute"]
+        if not workers:
+            return 0
+        os.kill(workers[number % len(workers)], signal.SIGKILL)
+        return 1
+
+
+class IdleStage:
+    """Stands for the other processes that workers work for."""
+
+    activities = ()
+
+    async def start(self) -> None:
+        """Nothing to open."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def reset(self, error: Exception) -> None:
+        """Nothing to reset."""
+
+    def report(self, problems: tuple[str, ...]) -> None:
+        """Nobody listens."""
+
+
+def build(config: JobConfig, bus: Bus, meter: Meter) -> JobStage:
+    """The job."""
+    return JobStage(config, bus, meter)
+
+
+def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:
+    """A process that does nothing."""
+    return IdleStage()
