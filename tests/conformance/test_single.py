@@ -7,6 +7,7 @@ from kit.worlds import GENESIS, USER, World, channel, child
 
 from rollup_node.stages.derivation.batches import SingularBatch
 from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.tasks import MAX_BATCHES
 from rollup_node.tools.batcher.channels import Compression, channel_body
 
 PARENT, EPOCH_HASH = b"\x11" * 32, b"\x22" * 32
@@ -93,3 +94,9 @@ def an_empty_transaction() -> None:
     (derived,) = world.run()
     assert (derived.ref, derived.ref.l1_origin.number) == (good.ref, FIRST_L1)
     assert world.effects() == [(Effect.DROPPED, Why.TRANSACTION_EMPTY)]
+
+
+def test_more_batches_than_one_result_holds() -> None:
+    found = read_batches(*[ENCODED] * (MAX_BATCHES + 50), fork="fjord")
+    assert len(found.batches) == MAX_BATCHES + 50
+    assert found.dropped == []
