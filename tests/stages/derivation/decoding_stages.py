@@ -46,6 +46,7 @@ class JobStage:
     def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._wake = asyncio.Event()
+        self._counters = bus.counters
         pool = bus.dispatch("work.derivation")
         self._decoding = Decoding(None if config.inline else pool, self._wake.set)
         self.activities = [Activity("decode", self._step)]
@@ -72,7 +73,8 @@ class JobStage:
             if number in self._config.kills:
                 killed += self._kill_a_worker(number)
             digests.append(await self._read(schedule, schedule.l1(0), body))
-        os.write(self._config.output, json.dumps({"digests": digests, "killed": killed}).encode())
+        found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
+        os.write(self._config.output, json.dumps(found).encode())
         raise Finished()
 
     async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:

@@ -82,6 +82,7 @@ def _compare(leftovers: Any, bodies: list[bytes]) -> dict[str, Any]:
         found = _run(leftovers, bodies, workers, *kills)
         assert found["digests"] == alone["digests"], f"{workers} workers"
         assert found["killed"] == len(kills)
+        assert found["reissued"] or not kills, "workers are killed at work"
     return alone
 
 
