@@ -78,8 +78,7 @@ def parse_description(xml: bytes, url: str) -> Control:
         values = {_name(part): _text(part) for part in element}
         service = values.get("serviceType", "")
         if _SERVICE.fullmatch(service) and values.get("controlURL"):
-            host = urlsplit(url).hostname or ""
-            return Control(_checked_url(urljoin(base, values["controlURL"]), ipaddress.ip_address(host)), service)
+            return Control(_joined(base, values["controlURL"], url), service)
     raise UpnpError("a device that forwards no ports")
 
 
@@ -139,6 +138,14 @@ def _call(control: Control, action: str, values: Iterable[tuple[str, str]]) -> S
     )
     headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{control.service}#{action}"'}
     return SoapCall(control.url, headers, body.encode())
+
+
+def _joined(base: str, relative: str, described_at: str) -> str:
+    """The URL that a description names, which must be at the same address as the description itself."""
+    try:
+        return _checked_url(urljoin(base, relative), ipaddress.ip_address(urlsplit(described_at).hostname or ""))
+    except ValueError as error:
+        raise UpnpError(str(error)) from None
 
 
 def _checked_url(url: str, at: IpAddress) -> str:

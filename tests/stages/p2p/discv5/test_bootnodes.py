@@ -1,0 +1,57 @@
+"""The public bootnodes: sound data, and never used but for the public networks."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.discv5.bootnodes import PUBLIC_BOOTNODES, choose_bootnodes
+from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStack
+
+ROOT = Path(__file__).parents[4]
+MODULE = Path("stages/p2p/discv5/bootnodes.py")
+NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
+
+
+def test_they_are_read() -> None:
+    found = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
+    assert len(found) == 13
+    records = [record for record in found if isinstance(record, Enr)]
+    assert [record.opstack for record in records] == [OpStack(8453, 0)] * 5
+    assert all(record.udp(4) is not None for record in records)
+    assert [enode.name for enode in found if isinstance(enode, Enode) and enode.name] == ["bootnode.conduit.xyz"]
+
+
+def test_they_serve_built_in_networks_alone() -> None:
+    assert choose_bootnodes((), is_built_in=True) == PUBLIC_BOOTNODES
+    assert choose_bootnodes((), is_built_in=False) == ()
+    for is_built_in in (True, False):
+        assert choose_bootnodes(("enr:given",), is_built_in=is_built_in) == ("enr:given",)
+
+
+def test_the_stage_adds_none() -> None:
+    assert P2pConfig.__struct_defaults__[P2pConfig.__struct_fields__.index("bootnodes") - 1] == ()
+    assert not [path for path in _using("stages") if path != MODULE]
+
+
+def test_no_test_or_tool_uses_them() -> None:
+    assert _using("tools", "ipc") == []
+    assert _using("tests") == [Path(__file__).relative_to(ROOT)]
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools"])
+def test_no_test_or_tool_holds_an_address_of_theirs(folder: str) -> None:
+    hosts = {part.rpartition("@")[2].partition(":")[0] for part in PUBLIC_BOOTNODES if "@" in part}
+    own = Path(__file__).relative_to(ROOT)
+    holding = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
+    assert [path for path in holding if path != own] == []
+
+
+def _sources(folder: str) -> list[Path]:
+    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
+
+
+def _using(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in _sources(folder) if NAMES.search((ROOT / path).read_text())]

@@ -1,0 +1,112 @@
+"""Ten thousand damaged inputs for each parser: a value or the parser's own error, nothing else."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from discv5_nodes import Network, endpoint, record_of, secret_of, seeded
+
+from rollup_node.stages.p2p import nat_pmp, nat_upnp
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.discv5.channel import Channel
+from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
+from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
+from rollup_node.stages.p2p.gater import parse_ip
+
+COUNT = 10_000
+RECORD = record_of("fuzz")
+OWN = crypto.node_id(crypto.public_key(secret_of("fuzz")))
+ROUTER = parse_ip("127.0.0.1")
+NODES = messages.encode(messages.Nodes(b"12345678", 1, (RECORD.raw, RECORD.raw)))
+SEARCH = b"HTTP/1.1 200 OK\r\nST: x\r\nLOCATION: http://127.0.0.1:80/d.xml\r\n\r\n"
+DESCRIPTION = (
+    b"<root><URLBase>http://127.0.0.1:80</URLBase><service><serviceType>urn:schemas-upnp-org:service:"
+    b"WANIPConnection:1</serviceType><controlURL>/c</controlURL></service></root>"
+)
+ANSWER = b"<Envelope><Body><Fault><errorCode>725</errorCode></Fault></Body></Envelope>"
+
+
+def _parse_text(raw: bytes) -> object:
+    return parse_bootnode(raw.decode("latin-1"))
+
+
+PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
+    "record": (decode_record, RECORD.raw, EnrError),
+    "bootnode": (_parse_text, RECORD.text.encode(), BootnodeError),
+    "message": (messages.decode, NODES, messages.MessageError),
+    "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.PmpError),
+    "search": (lambda raw: nat_upnp.parse_search_answer(raw, ROUTER), SEARCH, nat_upnp.UpnpError),
+    "description": (
+        lambda raw: nat_upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
+        DESCRIPTION,
+        nat_upnp.UpnpError,
+    ),
+    "call": (nat_upnp.parse_answer, ANSWER, nat_upnp.UpnpError),
+}
+
+
+def damaged(good: bytes, source: random.Random) -> bytes:
+    """A few bytes changed, taken out, put in or cut off."""
+    raw = bytearray(good)
+    for _ in range(source.randint(1, 4)):
+        at = source.randrange(len(raw) + 1)
+        kind = source.randrange(5)
+        if kind == 0:
+            raw[at : at + 1] = bytes([source.randrange(256)])
+        elif kind == 1:
+            del raw[at : at + source.randint(1, 8)]
+        elif kind == 2:
+            raw[at:at] = source.randbytes(source.randint(1, 8))
+        elif kind == 3 and at < len(raw):
+            raw[at] ^= 1 << source.randrange(8)
+        else:
+            raw = raw[:at] or bytearray(b"\xc0")
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_damaged_inputs(name: str) -> None:
+    parse, good, error = PARSERS[name]
+    source = random.Random(name)
+    parse_or_error(parse, good, error)
+    for _ in range(COUNT):
+        parse_or_error(parse, damaged(good, source), error)
+
+
+def parse_or_error(parse: Callable[[bytes], object], raw: bytes, error: type[Exception]) -> None:
+    try:
+        parse(raw)
+    except error:
+        return
+
+
+def test_damaged_packets_beneath_the_mask() -> None:
+    source = random.Random("packets")
+    header = packets.handshake_header(
+        OWN, OWN, bytes(12), bytes(16), signature=bytes(64), ephemeral_key=bytes(33), record=RECORD.raw
+    )
+    for _ in range(COUNT):
+        plain = damaged(header.data[16:] + bytes(40), source)
+        parse_or_error(
+            lambda raw: packets.decode(raw, OWN),
+            packets.Header(OWN, bytes(16), bytes(16) + plain).packet(),
+            packets.PacketError,
+        )
+
+
+def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
+    network = Network()
+    one, two = network.add("one", endpoint("127.0.0.1"), wanted=False), network.add("two", endpoint("127.0.0.2"))
+    two.service.add_bootnodes([one.contact])
+    network.run(2)
+    source = random.Random("service")
+    taken = [sending.datagram for sender, sending in network.log if sender == two.at]
+    stranger = Channel(secret_of("stranger"), seeded("stranger"))
+    good = [*taken, stranger.knock(one.record.node_id).datagram]
+    for number in range(COUNT):
+        network.now += 0.02
+        network.inject(two.at, damaged(good[number % len(good)], source), one.at)
+    assert sum(one.service.drops.values()) > COUNT / 2
+    assert len(one.service.channel.sessions) == 1
+    network.run(200)
+    assert two.record.node_id in one.known

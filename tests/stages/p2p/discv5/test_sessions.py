@@ -1,0 +1,99 @@
+"""Sessions and challenges."""
+
+from discv5_nodes import endpoint, record_of, seeded
+
+from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
+from rollup_node.stages.p2p.discv5.packets import MessagePacket
+from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, Opened, Session, Sessions
+
+NODE = record_of("node").node_id
+AT = endpoint("127.0.0.1")
+RANDOM = seeded("sessions")
+
+
+def session(number: int = 0) -> Session:
+    return Session(bytes([number]) * 16, bytes([number]) * 16)
+
+
+def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
+    header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
+    return MessagePacket(NODE, nonce, crypto.seal(key, nonce, plain, header.data), header.data)
+
+
+def test_nonces_count_up_and_are_never_the_same() -> None:
+    one = session()
+    nonces = [one.nonce(RANDOM) for _ in range(1000)]
+    assert len(set(nonces)) == 1000 and {len(nonce) for nonce in nonces} == {12}
+    assert [int.from_bytes(nonce[:4], "big") for nonce in nonces] == list(range(1, 1001))
+
+
+def test_a_session_without_nonces_left_is_not_written_with() -> None:
+    kept, one = Sessions(), session()
+    kept.add(NODE, AT, one)
+    assert kept.newest(NODE, AT) is one
+    one.sent = (1 << 32) - 1
+    assert kept.newest(NODE, AT) is None
+
+
+def test_a_session_belongs_to_one_address() -> None:
+    kept = Sessions()
+    kept.add(NODE, AT, session())
+    packet = sealed(bytes(16), bytes(12), b"hi")
+    for other in (endpoint("127.0.0.1", 9), endpoint("127.0.0.2")):
+        assert kept.newest(NODE, other) is None and kept.open(packet, other) is None
+    assert kept.open(packet, AT) == Opened(b"hi")
+
+
+def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
+    kept = Sessions()
+    for number in range(3):
+        kept.add(NODE, AT, session(number))
+    newest = kept.newest(NODE, AT)
+    assert newest is not None and newest.write_key == bytes([2]) * 16
+    opened = [kept.open(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
+    assert opened == [None, Opened(b"hi"), Opened(b"hi")]
+
+
+def test_a_message_is_opened_once() -> None:
+    kept = Sessions()
+    kept.add(NODE, AT, session())
+    packet = sealed(bytes(16), bytes(12), b"hi")
+    assert [kept.open(packet, AT), kept.open(packet, AT)] == [Opened(b"hi"), Opened(None)]
+    assert len(kept) == 1
+
+
+def test_few_nonces_are_remembered() -> None:
+    one = session()
+    assert all(one.remember(number.to_bytes(12, "big")) for number in range(1000))
+    assert len(one.seen) == 32 and not one.remember((999).to_bytes(12, "big"))
+
+
+def test_the_number_of_sessions_is_bounded() -> None:
+    kept = Sessions()
+    for number in range(3000):
+        kept.add(NODE, endpoint(f"127.0.{number >> 8}.{number & 255}"), session())
+    assert len(kept) == sessions.MOST_SESSIONS
+    for port in range(1, 1000):
+        kept.add(NODE, endpoint("127.9.9.9", port), session())
+    ports = sum(kept.newest(NODE, endpoint("127.9.9.9", port)) is not None for port in range(1, 1000))
+    assert ports == sessions.MOST_SESSIONS_PER_HOST
+    kept.clear()
+    assert len(kept) == 0
+
+
+def test_challenges_end_and_few_of_a_node_are_kept() -> None:
+    kept = Challenges()
+    for number in range(5):
+        kept.add(NODE, AT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
+    assert [found.data[0] for found in kept.pending(NODE, AT, 9.0)] == [4, 3, 2]
+    assert [found.data[0] for found in kept.pending(NODE, AT, 13.0)] == [4]
+    assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
+    kept.settle(NODE, AT)
+    assert kept.pending(NODE, AT, 9.0) == () and len(kept) == 0
+
+
+def test_the_number_of_challenges_is_bounded() -> None:
+    kept = Challenges()
+    for number in range(5000):
+        kept.add(number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0), 9.0)
+    assert len(kept) <= sessions.MOST_CHALLENGES
