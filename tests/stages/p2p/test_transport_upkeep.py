@@ -31,7 +31,7 @@ def test_static_peers_are_dialled_again_and_again() -> None:
                 upkeep = Upkeep(ours)
                 assert upkeep.is_static(theirs.peer_id) and ours.manager.is_protected(theirs.peer_id, STATIC)
                 async with driven(*upkeep.activities):
-                    await until(ours.connections)
+                    await until(lambda: ours.connections() and theirs.connections())
                     theirs.disconnect(ours.peer_id, "for a test")
                     await ours.heard(PeerDisconnected)
                     await until(ours.connections)
