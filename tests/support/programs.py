@@ -84,6 +84,12 @@ class Ended:
         found: dict[str, Any] = json.loads(lines[0])
         return found
 
+    def lines(self) -> list[str]:
+        """The standard output of a command that has done its work; a slow machine is warned of in its log, on stderr."""
+        assert self.code == 0, self
+        assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
+        return self.out.splitlines()
+
     def one_line(self) -> str:
         """The one clear line of a program that ends at its start: exit code 1, nothing but that line on stderr."""
         assert self.code == 1, self

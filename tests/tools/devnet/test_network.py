@@ -1,0 +1,174 @@
+"""`rollup-node devnet` as a user runs it: other forms of batches, its output in a terminal and elsewhere, its ends."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from programs import Devnet, Program, call
+
+ROOT = Path(__file__).parents[3]
+END_SECONDS = 50.0
+
+
+def start(watch: Any, *words: str) -> Program:
+    return Program(watch, "rollup_node.node", "devnet", *words)
+
+
+def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
+    """What `rollup-node batches` finds on the L1 of a network."""
+    files = (
+        "--rollup.config",
+        str(net.root / "rollup.json"),
+        "--rollup.l1-chain-config",
+        str(net.root / "l1-chain-config.json"),
+    )
+    flags = ("--l1", net.network["l1"], *files, "--from-l1", "1", "--to-l1", str(last), "--json", *words)
+    with Program(watch, "rollup_node.node", "batches", *flags) as command:
+        return [json.loads(line) for line in command.end(END_SECONDS).lines()]
+
+
+def free_row() -> int:
+    """The first of ten ports in a row that are free now, below those that are given out."""
+    from rollup_node.tools.devnet.ports import PortInUse, reserved
+
+    for base in range(20_000 + os.getpid() % 1000 * 10, 32_000, 10):
+        try:
+            with reserved(base, Devnet.nodes):
+                return base
+        except PortInUse:
+            continue
+    raise AssertionError("no ten free ports in a row")
+
+
+def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
+    base = free_row()
+    forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
+    with Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
+        net.wait_up()
+        assert net.network["l1"] == f"http://127.0.0.1:{base}"
+        ports = {
+            int(url.rpartition(":")[2])
+            for node in net.network["nodes"].values()
+            for url in node.values()
+            if "http" in url
+        }
+        assert ports == set(range(base + 2, base + 10))
+        origin = net.heads("verifier")["current_l1"]["number"]
+        found = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
+        assert {batch["kind"] for batch in found} == {"singular"}
+        inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
+        block = call(net.network["l1"], "eth_getBlockByNumber", hex(found[0]["inclusion"]), True)
+        sent = [entry["input"] for entry in block["transactions"] if entry["to"] == inbox]
+        assert sent and all(data[:4] == "0x00" and data[48:50] == "78" for data in sent), "frames of zlib channels"
+        ended = net.stop()
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0] == f"starting the network in {net.root}" and lines[1].startswith(f"L1 http://127.0.0.1:{base}  ")
+    assert any("verifier unsafe/safe/finalized " in line and "  batches " in line for line in lines[2:])
+    assert " blocks, output roots equal on both nodes; safe " in lines[-1]
+
+
+@contextmanager
+def in_terminal(watch: Any, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
+    """The command with a terminal as standard output, and what it has written there."""
+    ours, theirs = os.openpty()
+    shown = bytearray()
+    command = [sys.executable, "-m", "rollup_node.node", "devnet", *words]
+    environment = watch.environment(TERM="xterm", COLUMNS="100", LINES="60")
+    program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, cwd=watch.folder, env=environment)
+    os.close(theirs)
+
+    def read() -> None:
+        while select.select([ours], [], [], END_SECONDS)[0]:
+            try:
+                shown.extend(os.read(ours, 1 << 16))
+            except OSError:
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield program, shown
+    finally:
+        if program.poll() is None:
+            program.kill()
+        program.wait()
+        reader.join()
+        os.close(ours)
+
+
+def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
+    with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2") as (program, shown):
+        assert program.wait(END_SECONDS) == 0
+    text = shown.decode()
+    for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "batches posted", "supervisor", "MiB"):
+        assert word in text, word
+    assert " of 2 blocks safe on both nodes" in text and "\x1b[" in text
+    assert " blocks, output roots equal on both nodes; safe " in text.splitlines()[-1]
+
+
+def test_some_time_ends_the_run(leftovers: Any) -> None:
+    with Devnet(leftovers, duration=5) as net:
+        result = net.end(END_SECONDS).result
+    assert result["output_roots_equal"] is True and result["seconds"] >= 5
+    assert set(result["processes"]) == set(net.nodes)
+    for processes in result["processes"].values():
+        assert {entry["role"] for entry in processes} >= {"l1", "engine", "rpc"}
+        assert all(entry["memory"] > 0 and entry["incarnation"] == 1 for entry in processes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Signals) -> None:
+    with start(leftovers, "--blocks", "5") as program:
+        program.say("starting the network")
+        program.process.send_signal(number)
+        ended = program.end(20)
+    assert (ended.code, ended.err) == (130, "interrupted before the network was up\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--bogus",), "error: unrecognized arguments: --bogus"),
+        (("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
+        (("--data-dir", "/proc/nothing"), "error: --data-dir /proc/nothing: No such file or directory; give another"),
+        (("--anvil", "no-such-anvil", "--da", "calldata"), "error: --anvil no-such-anvil: no such program"),
+        (("--prepare",), "error: --prepare: give the --data-dir to write into"),
+    ],
+)
+def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...], told: str) -> None:
+    with start(leftovers, "--json", *words) as program:
+        assert program.end(20).one_line() == told
+
+
+def find_anvil() -> str | None:
+    """The anvil of $ANVIL, of the search path, or of npm packages in the checkout or beside the foreign peers."""
+    packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
+    places = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
+    return next((found for place in places if place and (found := shutil.which(place))), None)
+
+
+def test_anvil_as_l1(leftovers: Any) -> None:
+    anvil = find_anvil()
+    if anvil is None:
+        pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")
+    with Devnet(leftovers, "--anvil", anvil, "--da", "calldata") as net:
+        net.wait_up()
+        assert call(net.network["l1"], "web3_clientVersion").startswith("anvil/")
+        net.kill_row("verifier", "l1")
+        net.wait_safe(net.safe() + 3)
+        origin = net.heads("verifier")["current_l1"]["number"]
+        assert {
+            batch["kind"] for batch in listed_batches(leftovers, net, origin, "--l1.beacon.ignore", "--l1.trustrpc")
+        } == {"span"}
+        net.finish()
