@@ -17,6 +17,7 @@ from rollup_node.ipc.board import Board
 from rollup_node.ipc.channels import Channel, Pattern
 from rollup_node.ipc.courier import Courier
 from rollup_node.ipc.pool import Pool, TaskFailed
+from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.rows import Peer, Rows
 from rollup_node.ipc.sockets import Link, check_paths, socket_path
 from rollup_node.ipc.status import Publisher, Subscriber
@@ -24,7 +25,7 @@ from rollup_node.ipc.worker import Source, Worker
 
 __all__ = ["Bus", "Client", "Peer", "Pool", "Publisher", "Rows", "Server", "TaskFailed", "Worker"]
 
-BOARD_SECONDS = 0.2
+BOARD_SECONDS = 0.25
 
 
 class Endpoint(Protocol):
@@ -171,7 +172,7 @@ class Bus:
     def _pass(self) -> float:
         now = time.monotonic()
         if now >= self._board_due:
-            self._board_due = now + BOARD_SECONDS
+            self._board_due = next_time(now, BOARD_SECONDS)
             self._courier.notice_deaths()
         due = self._board_due
         for endpoint in self._endpoints:

@@ -8,10 +8,11 @@ from typing import Any
 from rollup_node.ipc.codec import Codec, Envelope, Refused, Report, Unusable
 from rollup_node.ipc.courier import Courier, split_routed
 from rollup_node.ipc.dispatch import Dispatcher
+from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.rows import Peer
 from rollup_node.ipc.sockets import Link
 
-TICK_SECONDS = 0.2
+TICK_SECONDS = 0.25
 
 
 class TaskFailed(Exception):
@@ -55,7 +56,7 @@ class Pool:
     def tick(self, now: float) -> float:
         """Looks for deaths on the board and for tasks that take too long."""
         if now >= self._due:
-            self._due = now + TICK_SECONDS
+            self._due = next_time(now, TICK_SECONDS)
             for row in {worker.row for worker in self.dispatcher.workers}:
                 self.dispatcher.died(row, self._courier.board.incarnation(row), now)
             self.dispatcher.tick(now)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rollup_node.ipc.codec import Codec, Envelope, Unusable, encode_head
 from rollup_node.ipc.courier import Courier, split
+from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.sockets import Link
 
 REPEAT_SECONDS = 0.5
@@ -45,7 +46,7 @@ class Publisher:
     def tick(self, now: float) -> float:
         """Repeats the states when it is time."""
         if now >= self._due or self._joined:
-            self._due, self._joined = now + REPEAT_SECONDS, False
+            self._due, self._joined = next_time(now, REPEAT_SECONDS), False
             for _, frames in self._states.values():
                 self._link.send(frames)
         return self._due

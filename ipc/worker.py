@@ -1,6 +1,6 @@
 """The working side of WORK channels: one task at a time, the first channel's before the second's.
 
-A worker tells each dispatcher its whole state whenever it changes and every 0.2 s, so a lost message heals and a
+A worker tells each dispatcher its whole state whenever it changes and every 0.5 s, so a lost message heals and a
 restarted dispatcher learns of its workers by itself. It looks at its mail before it reports, so that what was sent
 during a long task is not reported missing."""
 
@@ -11,9 +11,10 @@ from typing import Any
 from rollup_node.ipc.codec import Codec, Envelope, Failure, Refused, Report, Unusable, encode_head
 from rollup_node.ipc.courier import Courier, split
 from rollup_node.ipc.dispatch import ELSEWHERE
+from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.sockets import Link
 
-REPORT_SECONDS = 0.2
+REPORT_SECONDS = 0.5
 MAX_QUEUED = 16
 
 
@@ -80,7 +81,7 @@ class Source:
         """Tells the dispatcher what is in hand, when that is news or has not been said for a while."""
         holds = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
         said, when = self._reported
-        if said != (running, holds) or now - when >= REPORT_SECONDS:
+        if said != (running, holds) or now >= next_time(when, REPORT_SECONDS):
             me = self._courier.me
             if self.link.send([encode_head(Report(me.row, me.incarnation, running, holds)), b""]):
                 self._reported = ((running, holds), now)
@@ -107,7 +108,7 @@ class Worker:
 
     def tick(self, now: float) -> float:
         """Repeats the reports; they are due again soon."""
-        return now + REPORT_SECONDS
+        return next_time(now, REPORT_SECONDS)
 
     def _report(self, chosen: Source | None) -> None:
         now = time.monotonic()

@@ -30,7 +30,7 @@ from rollup_node.node.processes import load
 from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.errors import CriticalError
 
-BEAT_SECONDS = 0.4
+BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
 CLOSE_SECONDS = 2.0
 LAST_LINES_SECONDS = 0.3

@@ -100,7 +100,7 @@ def test_the_whole_state_is_reported_before_each_task(bench: Bench) -> None:
 
 def test_a_report_is_repeated_after_a_while(bench: Bench) -> None:
     source = bench.source(FIRST)
-    for now in (10.0, 10.1, 10.25, 10.3, 10.5):
+    for now in (10.0, 10.2, 10.55, 10.7, 11.0):
         source.report(None, now)
     assert len(bench.sent[FIRST]) == 3
 
