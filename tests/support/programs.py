@@ -85,7 +85,7 @@ class Ended:
         return found
 
     def lines(self) -> list[str]:
-        """The standard output of a command that has done its work; a slow machine is warned of in its log, on stderr."""
+        """The standard output of a command that did its work; its log, on stderr, may warn of a slow machine."""
         assert self.code == 0, self
         assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
         return self.out.splitlines()
