@@ -87,6 +87,7 @@ _TABLE: tuple[Metric, ...] = (
     Metric("unsafe_payloads_buffer_mem_size", Kind.GAUGE, "Bytes of unsafe payloads waiting for their parent"),
     Metric("sequencer_active", Kind.GAUGE, "1 while sequencing"),
     Metric("sequencing_errors", Kind.EVENT, "Errors while sequencing"),
+    Metric("publishing_errors", Kind.EVENT, "Sequenced blocks that were not published"),
     Metric("sequencer_inconsistent_l1_origin", Kind.EVENT, "Origins that did not fit the L2 head"),
     Metric("sequencer_resets", Kind.EVENT, "Resets asked for by the sequencer"),
     Metric(

@@ -11,7 +11,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
 
     `timeout` of one call and `sealing_duration` in seconds; `sequencer_l1_confs` and the finality values in L1 blocks,
     None for the rule's own number; `sequencer_max_safe_lag` in L2 blocks, 0 for none. `sequencer_state_file` keeps what
-    the admin calls said for the life of the node."""
+    the admin calls said for the life of the node. `p2p`: there is a p2p process; `fill_gaps`: it is asked for blocks
+    that the unsafe chain lacks."""
 
     url: str
     jwt_secret: bytes
@@ -30,3 +31,5 @@ class EngineConfig(msgspec.Struct, frozen=True):
     withdrawal_root_from_state: bool = False
     skip_sync_start_check: bool = False
     sequencer_state_file: str = ""
+    p2p: bool = False
+    fill_gaps: bool = True

@@ -23,6 +23,7 @@ from rollup_node.stages.engine.origin_selector import (
     NoOrigin,
     OriginSelector,
 )
+from rollup_node.stages.engine.process_unsafe import UnsafeChain
 from rollup_node.stages.engine.results import Call, FetchPayload, UpdateForkchoice
 from rollup_node.stages.engine.sequencer import NeedAttributes, Sequenced, Sequencer, SequencerError
 from rollup_node.stages.engine.server_blocks import BlocksServer
@@ -75,17 +76,21 @@ class EngineStage:
         self.trouble: str | None = None
         self.without_origin = False
         self.tip_config: tuple[Hash, SystemConfig] | None = None
-        self.drive, self.sequence, self.finalize, self.read, _ = self.activities = (
+        self.drive, self.sequence, self.finalize, self.read, _ = own = (
             Activity("drive", self._drive),
             Activity("sequence", self._sequence),
             Activity("finalize", self._finalize),
             Activity("read", self._read),
             Activity("watch", self._watch),
         )
+        self.unsafe = UnsafeChain(
+            config, bus, meter, self.driver, self.client, self.lock, self._perform, lambda: self.unconfirmed is None
+        )
+        self.activities = [*own, *self.unsafe.activities]
         self.origins = OriginsClient(bus, self.window, self.sequence.wake.set)
         self.status = StatusServer(bus, meter)
         self.blocks = BlocksServer(bus, self._ask_reset, self._wake_all)
-        self.control = ControlServer(bus, self._start, self._stop, self._ask_reset, self._wake_all)
+        self.control = ControlServer(bus, self._start, self._stop, self._ask_reset, self.unsafe.add, self._wake_all)
         self.reader = Reader(config, self.client, self.blocks, self.control, self._engine_status)
         bus.subscribe("status.l1", self._on_l1)
         bus.subscribe("status.derivation", self._on_derivation)
@@ -304,6 +309,8 @@ class EngineStage:
         if isinstance(need, FetchPayload):
             self.meter.observe("sequencer_sealing_seconds", time.monotonic() - began)
         event = self.sequencer.answer(need, answer, time.time())
+        if isinstance(need, FetchPayload) and self.sequencer.sealed is not None:
+            self.unsafe.publish(self.sequencer.sealed)
         if isinstance(event, SequencerError):
             self.meter.count("sequencing_errors")
         if isinstance(event, Sequenced) and self.driver.heads is not None:
@@ -425,6 +432,7 @@ class EngineStage:
 
     def _publish(self) -> None:
         self.status.publish(self._engine_status())
+        self.unsafe.heads_moved()
 
 
 def build(config: EngineConfig, bus: Bus, meter: Meter) -> EngineStage:

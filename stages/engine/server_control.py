@@ -10,11 +10,13 @@ from rollup_node.ipc.bus import Bus, Peer
 from rollup_node.stages.messages import (
     ControlDone,
     OutputFound,
+    PostUnsafePayload,
     ResetPipeline,
     StartSequencer,
     StopSequencer,
     WantOutput,
 )
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 KEPT_ANSWERS = 512
@@ -25,7 +27,8 @@ Key = tuple[Peer, int]
 
 class ControlServer:
     """`start_sequencer` gives an error text or None; `stop_sequencer` as well, and the stop is done when
-    `finish_stops` is called; resets are done when `finish_resets` is. Outputs wait in `outputs`."""
+    `finish_stops` is called; resets are done when `finish_resets` is. Outputs wait in `outputs`. `post` takes an unsafe
+    block."""
 
     def __init__(
         self,
@@ -33,8 +36,10 @@ class ControlServer:
         start_sequencer: Callable[[Hash], str | None],
         stop_sequencer: Callable[[], str | None],
         on_reset: Callable[[str], None],
+        post: Callable[[ExecutionPayload], None],
         wake: Callable[[], None],
     ) -> None:
+        self._post = post
         self._start_sequencer = start_sequencer
         self._stop_sequencer = stop_sequencer
         self._on_reset = on_reset
@@ -75,6 +80,9 @@ class ControlServer:
             self._stop(key)
         elif isinstance(message, ResetPipeline):
             self._reset(key)
+        elif isinstance(message, PostUnsafePayload):
+            self._post(message.payload)
+            self.answer(peer, ControlDone(message.id, None, None))
         elif isinstance(message, WantOutput):
             self._want_output(peer, message)
 

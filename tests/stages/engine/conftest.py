@@ -10,6 +10,7 @@ import jwt
 import msgspec
 import pytest
 from aiohttp import web
+from engine_node import EngineNode
 
 from rollup_node.stages.engine.blocks import KnownBlock, known_block
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
@@ -435,3 +436,17 @@ def play(tmp_path: Path) -> Callable[[Coroutine[Any, Any, None]], None]:
         asyncio.run(bounded())
 
     return run
+
+
+@pytest.fixture
+def run(engine: Any, world: Any, play: Any, tmp_path: Path) -> Callable[..., None]:
+    """Runs a scene with a node on a running engine."""
+
+    def begin(scene: Callable[[EngineNode], Any], **config: Any) -> None:
+        async def whole() -> None:
+            async with engine.serving(), EngineNode(world, engine, tmp_path, **config).running() as node:
+                await scene(node)
+
+        play(whole())
+
+    return begin

@@ -2,182 +2,31 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
+from engine_node import EngineNode, follow
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
-from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process import EngineStage, build
 from rollup_node.stages.messages import (
-    Applied,
     ControlDone,
     Derived,
     EngineStatus,
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
-    L1Heads,
-    L2BlocksFound,
     OutputFound,
-    PipelineStart,
     ResetPipeline,
     StartSequencer,
     StopSequencer,
-    WantL1Blocks,
     WantL2Blocks,
     WantOutput,
     WantStart,
 )
-from rollup_node.stages.metrics import Meter
-from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.hashes import output_root
-from rollup_node.stages.topology import CHANNELS
-
-SECRET = b"\x42" * 32
-
-
-class Node:
-    """The engine stage with everything around it; `said` holds what each neighbour heard."""
-
-    def __init__(self, world: Any, engine: Any, directory: Path, incarnation: int = 1, **config: Any) -> None:
-        self.world, self.engine = world, engine
-        self.l1_head = 105
-        self.l1_away: str | None = None
-        self.errors: list[Exception] = []
-        self.applied: list[Applied] = []
-        self.starts: list[PipelineStart] = []
-        self.found: list[L2BlocksFound] = []
-        self.done: list[Any] = []
-        self.status: EngineStatus | None = None
-        self.health: tuple[str, ...] = ()
-        roles = {"l1": 1, "derivation": 1, "engine": 1, "rpc": 1}
-        self.buses = Bus.for_test(CHANNELS, directory, roles, incarnation=incarnation)
-        settings = {"engine_kind": "geth", "rollup": world.rollup, "l1_chain": world.l1_chain, **config}
-        self.config = EngineConfig(url=engine.url, jwt_secret=SECRET, timeout=2.0, **settings)
-        self.meter = Meter("engine")
-        self.stage: EngineStage = build(self.config, self.buses["engine"], self.meter)
-        self.heads = self.buses["l1"].publish("status.l1")
-        self.origins = self.buses["l1"].serve("l1.origins", self.serve_l1)
-        self.blocks = self.buses["derivation"].connect("engine.blocks", self.hear_blocks)
-        self.control = self.buses["rpc"].connect("engine.control", self.done.append)
-        self.buses["rpc"].subscribe("status.engine", self.hear_status)
-
-    def serve_l1(self, peer: Any, want: WantL1Blocks) -> None:
-        for number in range(want.first, want.first + want.count):
-            if self.l1_away is not None or number > self.l1_head:
-                self.origins.send(peer, L1BlockMissing(number, self.l1_head, self.l1_away))
-                return
-            self.origins.send(peer, L1BlockFound(self.world.l1(number)))
-
-    def hear_blocks(self, message: Any) -> None:
-        {Applied: self.applied, PipelineStart: self.starts, L2BlocksFound: self.found}[type(message)].append(message)  # type: ignore[index]
-
-    def hear_status(self, message: Any) -> None:
-        if isinstance(message, EngineStatus):
-            self.status = message
-        elif isinstance(message, Health):
-            self.health = message.problems
-
-    def tell_l1(self, head: int, finalized: int | None = None) -> None:
-        self.l1_head = head
-        final = None if finalized is None else self.world.l1_ref(finalized)
-        self.heads.set(L1Heads(self.world.l1_ref(head), None, final))
-
-    async def drive(self, activity: Any) -> None:
-        """What the runtime does, with short pauses."""
-        while True:
-            activity.wake.clear()
-            pause = 0.05
-            try:
-                pause = await activity.step()
-            except TemporaryError as error:
-                self.errors.append(error)
-                self.stage.report((f"{activity.name}: {error}",))
-            except ResetError as error:
-                self.errors.append(error)
-                self.stage.reset(error)
-            try:
-                async with asyncio.timeout(max(pause, 0.001)):
-                    await activity.wake.wait()
-            except TimeoutError:
-                pass
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator["Node"]:
-        self.tell_l1(self.l1_head)
-        async with pumping(self.buses), asyncio.TaskGroup() as group:
-            await self.stage.start()
-            tasks = [group.create_task(self.drive(activity)) for activity in self.stage.activities]
-            try:
-                yield self
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await self.stage.close()
-
-    async def until(self, condition: Callable[[], bool], again: Callable[[], Any] = lambda: None) -> None:
-        """Waits, repeating a need as its owner would."""
-        async with asyncio.timeout(10):
-            while not condition():
-                again()
-                for _ in range(20):
-                    if condition():
-                        return
-                    await asyncio.sleep(0.01)
-
-    async def start(self, reset: int = 0, reason: str | None = None) -> PipelineStart:
-        count = len(self.starts)
-        await self.until(lambda: len(self.starts) > count, lambda: self.blocks.send(WantStart(reset, reason)))
-        return self.starts[-1]
-
-    async def derive(self, start: PipelineStart, sequence: int, parent: Any, attributes: Any, origin: int) -> Applied:
-        message = Derived(start.reset, sequence, parent, attributes, self.world.l1_ref(origin), True)
-
-        def answers() -> list[Applied]:
-            return [each for each in self.applied if (each.reset, each.sequence) == (start.reset, sequence)]
-
-        await self.until(lambda: bool(answers()), lambda: self.blocks.send(message))
-        return answers()[0]
-
-    async def ask(self, message: Any) -> Any:
-        def answers() -> list[Any]:
-            return [each for each in self.done if each.id == message.id]
-
-        await self.until(lambda: bool(answers()), lambda: self.control.send(message))
-        return answers()[0]
-
-
-@pytest.fixture
-def run(engine: Any, world: Any, play: Any, tmp_path: Path) -> Callable[..., None]:
-    """Runs a scene with a node on a running engine."""
-
-    def begin(scene: Callable[[Node], Any], **config: Any) -> None:
-        async def whole() -> None:
-            async with engine.serving(), Node(world, engine, tmp_path, **config).running() as node:
-                await scene(node)
-
-        play(whole())
-
-    return begin
-
-
-def follow(world: Any, engine: Any, length: int, safe: int = 0, finalized: int = 0) -> list[Any]:
-    """An engine that already has a chain."""
-    refs = world.chain(length)
-    engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[finalized].hash
-    return refs  # type: ignore[no-any-return]
 
 
 def test_a_fresh_engine_derives_from_genesis(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         assert start.safe_head == world.genesis and start.base == world.rollup.genesis.l1
         assert start.safe_config == start.base_config == world.rollup.genesis.system_config
@@ -201,7 +50,7 @@ def test_a_fresh_engine_derives_from_genesis(world: Any, engine: Any, run: Any) 
 def test_consolidates_then_builds_beyond_the_tip(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 3)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         assert start.safe_head == refs[0]
         calls = len(engine.calls)
@@ -218,7 +67,7 @@ def test_consolidates_then_builds_beyond_the_tip(world: Any, engine: Any, run: A
 def test_an_l1_reorg_gives_a_new_start(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 12)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         first = await node.start()
         await node.derive(first, 1, refs[0], world.attributes(refs[0], 100), 101)
         world.reorg("b", 102)
@@ -238,7 +87,7 @@ def test_an_l1_reorg_gives_a_new_start(world: Any, engine: Any, run: Any) -> Non
 def test_derivation_begins_again_without_a_search(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 6)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         first = await node.start()
         for sequence in (1, 2):
             await node.derive(first, sequence, refs[sequence - 1], world.attributes(refs[sequence - 1], 100), 101)
@@ -253,7 +102,7 @@ def test_derivation_begins_again_without_a_search(world: Any, engine: Any, run: 
 def test_a_new_life_has_higher_reset_numbers(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         assert (await node.start()).reset == 5 << 32 | 1
 
     run(scene, incarnation=5)
@@ -263,7 +112,7 @@ def test_an_invalid_block_is_replaced(world: Any, engine: Any, run: Any) -> None
     engine.head = world.genesis.hash
     engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad"}]
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         applied = await node.derive(start, 1, world.genesis, world.attributes(world.genesis, 100, [world.user]), 101)
         assert applied.outcome == "replaced"
@@ -277,7 +126,7 @@ def test_an_engine_that_goes_away_loses_nothing(world: Any, engine: Any, play: A
 
     async def scene() -> None:
         async with engine.serving():
-            node = Node(world, engine, tmp_path)
+            node = EngineNode(world, engine, tmp_path)
         port = int(engine.url.split(":")[-1].strip("/"))
         async with node.running():
             await node.until(lambda: bool(node.health))
@@ -295,7 +144,7 @@ def test_an_idle_engine_that_goes_away_is_noticed(world: Any, engine: Any, run: 
     monkeypatch.setattr("rollup_node.stages.engine.process.WATCH_SECONDS", 0.2)
     follow(world, engine, 3)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         await node.start()
         engine.answers["eth_chainId"] = ["0x1", engine.failure(-32603, "out of order")]
         for told in ("watch: execution engine: it is on chain 1, not on", "watch: execution engine: error -32603"):
@@ -307,7 +156,7 @@ def test_an_idle_engine_that_goes_away_is_noticed(world: Any, engine: Any, run: 
 def test_an_l1_that_cannot_be_asked_is_waited_for(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         node.l1_away = "endpoint is away"
         await node.until(lambda: any("endpoint is away" in str(error) for error in node.errors))
         assert node.starts == []
@@ -320,7 +169,7 @@ def test_an_l1_that_cannot_be_asked_is_waited_for(world: Any, engine: Any, run: 
 def test_finality_follows_l1(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 6)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         for sequence in (1, 2, 3):
             parent = refs[sequence - 1]
@@ -338,7 +187,7 @@ def test_finality_follows_l1(world: Any, engine: Any, run: Any) -> None:
 def test_a_finalized_l1_block_on_another_branch_resets(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 2)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         await node.derive(start, 1, refs[0], world.attributes(refs[0], 100), 103)
         world.reorg("b", 103)
@@ -352,7 +201,7 @@ def test_a_finalized_l1_block_on_another_branch_resets(world: Any, engine: Any, 
 def test_blocks_for_overlap_rules(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 3)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         start = await node.start()
         await node.until(lambda: bool(node.found), lambda: node.blocks.send(WantL2Blocks(start.reset, 1, 3)))
         assert [each.ref for each in node.found[0].blocks] == refs[1:]
@@ -370,7 +219,7 @@ def test_blocks_for_overlap_rules(world: Any, engine: Any, run: Any) -> None:
 def test_output_at_block(world: Any, engine: Any, run: Any) -> None:
     refs = follow(world, engine, 3)
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         await node.start()
         found = await node.ask(WantOutput(1, 2))
         payload = world.payloads[refs[2].hash]
@@ -388,7 +237,7 @@ def test_the_output_of_old_blocks_needs_a_proof(world: Any, engine: Any, run: An
     follow(world, engine, 3)
     engine.answers["eth_getProof"] = [engine.failure(-32000, "pruned")]
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         await node.start()
         found = await node.ask(WantOutput(1, 2))
         assert found.error is not None and found.error.startswith("failed to get L2 output at block")
@@ -400,7 +249,7 @@ def test_the_output_of_old_blocks_needs_a_proof(world: Any, engine: Any, run: An
 def test_control_of_a_node_that_does_not_sequence(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         await node.start()
         assert await node.ask(StartSequencer(1, world.genesis.hash)) == ControlDone(1, "sequencer is not enabled", None)
         assert await node.ask(StopSequencer(2)) == ControlDone(2, "sequencer is not enabled", None)
@@ -422,7 +271,7 @@ def test_sequences_and_stops_and_starts(make_world: Any, play: Any, tmp_path: Pa
 
     async def scene() -> None:
         config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sealing_duration": 0.05}
-        async with engine.serving(), Node(world, engine, tmp_path, **config).running() as node:
+        async with engine.serving(), EngineNode(world, engine, tmp_path, **config).running() as node:
             await node.until(lambda: node.status is not None and node.status.sequencer_active)
             await node.until(lambda: len(engine.chain()) >= 3)
             assert world.user in engine.chain()[2].transactions
@@ -458,7 +307,7 @@ def test_sequencing_survives_an_l1_reorg_and_engine_troubles(
 
     async def scene() -> None:
         config = {"sequencer_enabled": True, "sequencer_l1_confs": 0}
-        async with engine.serving(), Node(world, engine, tmp_path, **config).running() as node:
+        async with engine.serving(), EngineNode(world, engine, tmp_path, **config).running() as node:
             await node.until(lambda: any(world.ref(p).l1_origin.number >= 101 for p in engine.chain().values()))
             first = node.status
             world.reorg("b", 101)
@@ -479,7 +328,7 @@ def test_sequencing_survives_an_l1_reorg_and_engine_troubles(
 def test_messages_from_a_dead_life_of_derivation_are_ignored(world: Any, engine: Any, run: Any) -> None:
     engine.head = world.genesis.hash
 
-    async def scene(node: Node) -> None:
+    async def scene(node: EngineNode) -> None:
         await node.start()
         server = node.stage.blocks
         peer = server.peer
