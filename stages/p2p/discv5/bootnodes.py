@@ -36,9 +36,9 @@ PUBLIC_BOOTNODES = (
 )
 
 
-def choose_bootnodes(given: tuple[str, ...], *, is_built_in: bool) -> tuple[str, ...]:
-    """The bootnodes to use: those given, or the public ones if the chain is a built-in network (`--network`, not
-    `--rollup.config`)."""
+def choose_bootnodes(given: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
+    """The bootnodes to use: those of `p2p.bootnodes`, else the public ones if `network` names the chain and there is
+    no `rollup.config` at all, not even one that is ignored."""
     if given:
         return given
-    return PUBLIC_BOOTNODES if is_built_in else ()
+    return PUBLIC_BOOTNODES if network and not rollup_config else ()

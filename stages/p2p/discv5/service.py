@@ -29,7 +29,7 @@ ENOUGH_LIVE = 8
 """With fewer live nodes than this in the table the bootnodes are asked, ever less often."""
 MOST_LOOKUPS = 4
 _BOOT_SECONDS = (2.0, 60.0)
-_PACKETS_PER_SECOND = (100.0, 300.0)
+_PACKETS_PER_SECOND = (200.0, 500.0)
 _MOST_CHECKS = 8
 _MOST_CANDIDATES = 128
 _MOST_TOLD = 2048
@@ -135,7 +135,8 @@ class Discovery:
 
     def add_bootnodes(self, contacts: Iterable[Contact]) -> None:
         """Nodes to begin with, asked whenever few others are known."""
-        self._bootnodes.update({contact.node_id: contact for contact in contacts if self._may_reach(contact.endpoint)})
+        others = [contact for contact in contacts if contact.node_id != self.channel.node_id]
+        self._bootnodes.update({contact.node_id: contact for contact in others if self._may_reach(contact.endpoint)})
         self._next_boot, self._boot_pause = 0.0, _BOOT_SECONDS[0]
 
     def restore(self, records: Iterable[Enr], now: float) -> None:
@@ -161,6 +162,11 @@ class Discovery:
         self.lookups.append(lookup)
         self._advance(lookup, now)
         return lookup
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is waited for, so that ticks matter."""
+        return bool(len(self.calls) or self._candidates)
 
     def census(self) -> Census:
         """Who is in the table."""

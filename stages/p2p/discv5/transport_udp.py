@@ -26,6 +26,7 @@ from rollup_node.stages.p2p.identity import SECP256K1, Identity, PeerId, PublicK
 from rollup_node.stages.p2p.multiaddr import Multiaddr, tcp_multiaddr
 
 TICK_SECONDS = 0.1
+IDLE_SECONDS = 0.5
 RESOLVE_AGAIN_SECONDS = 60.0
 _RESOLVE_SECONDS = 5.0
 _REPORT_SECONDS = 5.0
@@ -99,7 +100,7 @@ class DiscoveryServer:
         if now >= self._next_report:
             self._next_report = now + _REPORT_SECONDS
             self._report(service)
-        return TICK_SECONDS
+        return TICK_SECONDS if service.is_busy else IDLE_SECONDS
 
     def close(self) -> None:
         """Closes the socket and the store."""

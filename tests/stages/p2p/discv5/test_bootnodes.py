@@ -25,10 +25,19 @@ def test_they_are_read() -> None:
 
 
 def test_they_serve_built_in_networks_alone() -> None:
-    assert choose_bootnodes((), is_built_in=True) == PUBLIC_BOOTNODES
-    assert choose_bootnodes((), is_built_in=False) == ()
-    for is_built_in in (True, False):
-        assert choose_bootnodes(("enr:given",), is_built_in=is_built_in) == ("enr:given",)
+    assert choose_bootnodes((), network="op-sepolia", rollup_config=None) == PUBLIC_BOOTNODES
+    assert choose_bootnodes((), network="op-sepolia", rollup_config="") == PUBLIC_BOOTNODES
+
+
+@pytest.mark.parametrize("network", [None, "", "op-sepolia"])
+def test_with_a_rollup_config_there_are_none(network: str | None) -> None:
+    assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
+
+
+@pytest.mark.parametrize("network", [None, "op-sepolia"])
+@pytest.mark.parametrize("rollup_config", [None, "rollup.json"])
+def test_those_given_come_first(network: str | None, rollup_config: str | None) -> None:
+    assert choose_bootnodes(("enr:given",), network=network, rollup_config=rollup_config) == ("enr:given",)
 
 
 def test_the_stage_adds_none() -> None:

@@ -237,3 +237,11 @@ def test_addresses_of_local_networks_are_not_told_to_strangers(asker: str) -> No
     stranger.service.calls.submit(call, 1, network.now)
     network.run(1)
     assert call.answers == 1 and not call.records
+
+
+def test_a_node_is_not_its_own_bootnode() -> None:
+    network = Network()
+    one = network.add("one", ONE)
+    one.service.add_bootnodes([one.contact, one.contact._replace(record=None)])
+    network.run(30)
+    assert one.sent == 0 and not one.service.is_busy
