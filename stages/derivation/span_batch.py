@@ -3,6 +3,7 @@
 
 from array import array
 from collections.abc import Sequence
+from operator import length_hint
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,8 @@ from rollup_node.stages.derivation.span_transactions import (
 from rollup_node.stages.protocol.types import U64_MASK
 
 MAX_ELEMENTS = 10_000_000
+_LAST_WEIGHT = 1 << 63
+"""Of the tenth byte of a base-128 number."""
 
 
 class SpanRules(msgspec.Struct, frozen=True, array_like=True):
@@ -191,28 +194,29 @@ class _Fields:
         raise self._error(f"{field} of more than 64 bits")
 
     def _numbers(self, count: int, field: str) -> Sequence[int]:
+        """As many base-128 numbers, the same as `_number` gives one by one."""
         found = array("Q")
-        data, at, last = self._data, self._at, len(self._data) - 3
-        for _ in range(count):
-            if at <= last:
-                first = data[at]
-                if first < 0x80:
-                    found.append(first)
-                    at += 1
-                    continue
-                second, third = data[at + 1], data[at + 2]
-                if second < 0x80:
-                    found.append(first & 0x7F | second << 7)
-                    at += 2
-                    continue
-                if third < 0x80:
-                    found.append(first & 0x7F | (second & 0x7F) << 7 | third << 14)
-                    at += 3
-                    continue
-            self._at = at
-            found.append(self._number(field))
-            at = self._at
-        self._at = at
+        column = self._data[self._at : self._at + 10 * count]
+        rest = iter(column)
+        try:
+            for _, value in zip(range(count), rest, strict=False):
+                if value > 0x7F:
+                    value -= 0x80
+                    weight = 0x80
+                    for byte in rest:
+                        if byte < 0x80 or weight == _LAST_WEIGHT:
+                            value += byte * weight
+                            break
+                        value += (byte - 0x80) * weight
+                        weight <<= 7
+                    else:
+                        break
+                found.append(value)
+        except OverflowError:
+            found = found[:0]
+        if len(found) < count:
+            return array("Q", [self._number(field) for _ in range(count)])
+        self._at += len(column) - length_hint(rest)
         return found
 
     def _sum_of_counts(self, blocks: int) -> int:
@@ -252,6 +256,10 @@ class _Fields:
                 raise self._error(f"data of transaction {index} is no list")
             if first < 0xF8:
                 at += first - 0xBF
+            elif first == 0xF8 and at + 1 < size and data[at + 1] > 55:
+                at += 2 + data[at + 1]
+            elif first == 0xF9 and at + 2 < size and data[at + 1]:
+                at += 3 + (data[at + 1] << 8) + data[at + 2]
             else:
                 at = self._after_long_list(at, index)
             if at > size:

@@ -38,23 +38,31 @@ def encode_bytes(data: bytes) -> bytes:
 
 def encode_int(number: int) -> bytes:
     """A non-negative integer in its shortest form; 0 is the empty string."""
-    if number < 128:
+    if number < 0x80:
         return _SMALL_INT[number]
+    if number < 0x100:
+        return (0x8100 | number).to_bytes(2, "big")
+    if number < 0x10000:
+        return (0x820000 | number).to_bytes(3, "big")
     width = (number.bit_length() + 7) >> 3
     return _STRING_PREFIX[width] + number.to_bytes(width, "big")
 
 
+def list_header(size: int) -> bytes:
+    """What stands before the `size` bytes of a list's items."""
+    if size < 56:
+        return _LIST_PREFIX[size]
+    if size < 0x100:
+        return (0xF800 | size).to_bytes(2, "big")
+    if size < 0x10000:
+        return (0xF90000 | size).to_bytes(3, "big")
+    width = (size.bit_length() + 7) >> 3
+    return (0xF7 + width).to_bytes(1, "big") + size.to_bytes(width, "big")
+
+
 def wrap_list(body: bytes) -> bytes:
     """A list from the concatenated encodings of its items."""
-    size = len(body)
-    if size < 56:
-        return _LIST_PREFIX[size] + body
-    if size < 256:
-        return b"\xf8" + size.to_bytes(1, "big") + body
-    if size < 65536:
-        return b"\xf9" + size.to_bytes(2, "big") + body
-    width = (size.bit_length() + 7) >> 3
-    return (0xF7 + width).to_bytes(1, "big") + size.to_bytes(width, "big") + body
+    return list_header(len(body)) + body
 
 
 def encode_list(encoded: Iterable[bytes]) -> bytes:
