@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import jwt
+import orjson
 
 from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.engine.blocks import KnownBlock, known_block
@@ -24,9 +25,9 @@ from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json,
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
-    attributes_to_json,
+    encode_attributes,
+    encode_payload,
     envelope_from_json,
-    payload_to_json,
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hexes import HexError, from_hex, from_quantity, hash_from_hex, to_hex
@@ -106,7 +107,7 @@ class EngineClient:
         version, attributes = 3, None
         if call.attributes is not None:
             version = self._schedule.l2(call.attributes.timestamp).attributes_version
-            attributes = attributes_to_json(call.attributes)
+            attributes = orjson.Fragment(encode_attributes(call.attributes))
         state = {
             "headBlockHash": to_hex(call.forkchoice.head),
             "safeBlockHash": to_hex(call.forkchoice.safe),
@@ -120,7 +121,7 @@ class EngineClient:
     async def _insert(self, call: InsertPayload) -> PayloadAnswer:
         payload = call.payload
         version = self._schedule.l2(payload.timestamp).new_payload_version
-        params: list[Any] = [payload_to_json(payload)]
+        params: list[Any] = [orjson.Fragment(encode_payload(payload))]
         if version >= 3:
             params += [[], None if payload.parent_beacon_root is None else to_hex(payload.parent_beacon_root)]
         if version >= 4:

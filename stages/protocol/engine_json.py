@@ -1,6 +1,7 @@
 """Payloads and attributes as the engine API writes them (node-behaviour 11.2)."""
 
-from collections.abc import Callable, Mapping
+from binascii import hexlify
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,6 +28,15 @@ class PayloadError(ValueError):
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
     """PayloadAttributes: `noTxPool` is left out when false, `minBaseFee` is a plain number."""
+    return _attributes(attributes, _texts(attributes.transactions))
+
+
+def encode_attributes(attributes: PayloadAttributes) -> bytes:
+    """The JSON text of `attributes_to_json`."""
+    return msgspec.json.encode(_attributes(attributes, _raw_texts(attributes.transactions)))
+
+
+def _attributes(attributes: PayloadAttributes, transactions: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "timestamp": hex(attributes.timestamp),
         "prevRandao": to_hex(attributes.prev_randao),
@@ -36,7 +46,7 @@ def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
         found["withdrawals"] = []
     if attributes.parent_beacon_root is not None:
         found["parentBeaconBlockRoot"] = to_hex(attributes.parent_beacon_root)
-    found["transactions"] = ["0x" + transaction.hex() for transaction in attributes.transactions]
+    found["transactions"] = transactions
     if attributes.no_tx_pool:
         found["noTxPool"] = True
     found["gasLimit"] = hex(attributes.gas_limit)
@@ -47,9 +57,13 @@ def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
     return found
 
 
-def encode_attributes(attributes: PayloadAttributes) -> bytes:
-    """The JSON text of `attributes_to_json`."""
-    return msgspec.json.encode(attributes_to_json(attributes))
+def _texts(transactions: Sequence[bytes]) -> list[str]:
+    return ["0x" + transaction.hex() for transaction in transactions]
+
+
+def _raw_texts(transactions: Sequence[bytes]) -> msgspec.Raw:
+    """The JSON text of `_texts`, put together at once: hex needs no escapes."""
+    return msgspec.Raw(b'["0x' + b'","0x'.join(map(hexlify, transactions)) + b'"]' if transactions else b"[]")
 
 
 def attributes_from_json(found: Any) -> PayloadAttributes:
@@ -74,6 +88,15 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
 
 def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
     """ExecutionPayload; the parent beacon root travels beside it."""
+    return _payload(payload, _texts(payload.transactions))
+
+
+def encode_payload(payload: ExecutionPayload) -> bytes:
+    """The JSON text of `payload_to_json`."""
+    return msgspec.json.encode(_payload(payload, _raw_texts(payload.transactions)))
+
+
+def _payload(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "parentHash": to_hex(payload.parent_hash),
         "feeRecipient": to_hex(payload.fee_recipient),
@@ -88,7 +111,7 @@ def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
         "extraData": to_hex(payload.extra_data),
         "baseFeePerGas": hex(payload.base_fee),
         "blockHash": to_hex(payload.block_hash),
-        "transactions": ["0x" + transaction.hex() for transaction in payload.transactions],
+        "transactions": transactions,
     }
     if payload.withdrawals:
         found["withdrawals"] = []
@@ -99,11 +122,6 @@ def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
     if payload.withdrawals_root is not None:
         found["withdrawalsRoot"] = to_hex(payload.withdrawals_root)
     return found
-
-
-def encode_payload(payload: ExecutionPayload) -> bytes:
-    """The JSON text of `payload_to_json`."""
-    return msgspec.json.encode(payload_to_json(payload))
 
 
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:

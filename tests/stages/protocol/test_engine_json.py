@@ -58,12 +58,14 @@ EXAMPLE = PayloadAttributes(1000, b"\x01" * 32, b"\x02" * 20, True, b"\x03" * 32
 @given(ATTRIBUTES)
 def test_attributes_go_there_and_back(attributes: PayloadAttributes) -> None:
     text = engine_json.encode_attributes(attributes)
+    assert json.loads(text) == engine_json.attributes_to_json(attributes)
     assert engine_json.attributes_from_json(json.loads(text)) == attributes
 
 
 @given(PAYLOADS)
 def test_payloads_go_there_and_back(payload: ExecutionPayload) -> None:
     found = json.loads(engine_json.encode_payload(payload))
+    assert found == engine_json.payload_to_json(payload)
     assert engine_json.payload_from_json(found, payload.parent_beacon_root) == payload
     assert engine_json.envelope_from_json(engine_json.envelope_to_json(payload)) == payload
 
