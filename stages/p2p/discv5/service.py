@@ -21,13 +21,14 @@ from rollup_node.stages.p2p.discv5.table import Table
 from rollup_node.stages.p2p.gater import IpAddress, Subnet, is_believable
 
 WALK_SECONDS = 5.0
-"""Between two walks while peers are wanted."""
+"""Between two walks while peers are wanted; the first few follow each other faster."""
 REFRESH_SECONDS = 600.0
 """Between two walks that only keep the table fresh."""
 TELL_AGAIN_SECONDS = 600.0
 ENOUGH_LIVE = 8
 """With fewer live nodes than this in the table the bootnodes are asked, ever less often."""
 MOST_LOOKUPS = 4
+_FIRST_WALK_SECONDS = 0.5
 _BOOT_SECONDS = (2.0, 60.0)
 _PACKETS_PER_SECOND = (200.0, 500.0)
 _MOST_CHECKS = 8
@@ -107,6 +108,7 @@ class Discovery:
         self._outputs: deque[Output] = deque()
         self._next_boot, self._boot_pause = 0.0, _BOOT_SECONDS[0]
         self._next_walk = self._next_refresh = 0.0
+        self._walk_pause = _FIRST_WALK_SECONDS
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
@@ -308,6 +310,7 @@ class Discovery:
             self._candidates[node] = contact
             if len(self._candidates) > _MOST_CANDIDATES:
                 self._candidates.popitem(last=False)
+        self._check(now)
 
     def _prove(self, outcome: Outcome, record: Enr | None, now: float) -> None:
         """A node has answered at the address that was called."""
@@ -315,7 +318,7 @@ class Discovery:
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
             if not self.table.has_live:
-                self._next_refresh = now
+                self._next_refresh, self._walk_pause = now, _FIRST_WALK_SECONDS
             self.table.answered(node, now, is_check=outcome.pong is not None)
             record = entry.record
         contact = record.contact(self.settings.versions) if record else None
@@ -393,8 +396,9 @@ class Discovery:
             self._next_refresh = now + REFRESH_SECONDS
             self.start_lookup(self.channel.node_id, now)
         elif self.wanted and now >= self._next_walk and not self.lookups:
-            self._next_walk = now + WALK_SECONDS
-            self.start_lookup(self._random(32), now)
+            if self.start_lookup(self._random(32), now) is not None:
+                self._walk_pause = min(1.5 * self._walk_pause, WALK_SECONDS)
+            self._next_walk = now + self._walk_pause
 
     # --- what goes out ---------------------------------------------------------------------------------------------
 
