@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,10 @@ from rollup_node.ipc import log
 
 ROOT = Path(__file__).parent.parent
 LOG_AT_FIRST = log.configuration()
+TOGETHER = frozenset(
+    f"tests/{name}.py"
+    for name in ("actions/test_running_network", "node/commands/test_batches", "node/test_whole_node")
+)
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
@@ -24,6 +29,21 @@ def pytest_runtest_setup() -> None:
     that configures the log does so for the whole process as well."""
     sys.setrecursionlimit(RECURSION_LIMIT)
     log.configure(*LOG_AT_FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keeps the tests of a file that share running programs on one worker; the others go wherever there is room."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if file in TOGETHER else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

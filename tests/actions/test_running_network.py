@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 from programs import Devnet, Program, RpcAnswer, call, get
 
-pytestmark = pytest.mark.xdist_group("running network")
-
 QUIET_SECONDS = 2.5
 ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "rpc")
 
@@ -25,6 +23,7 @@ def net(module_leftovers: Any) -> Iterator[Devnet]:
     with Devnet(module_leftovers, duration=240) as running:
         running.wait_up()
         yield running
+        running.wait(lambda: min(running.finalized(name) for name in running.nodes) > 0, "finality on both nodes")
         result = running.finish()
     assert set(result) == {"blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes"}
     assert result["safe"] >= result["finalized"] > 0 and result["seconds"] > 0

@@ -11,8 +11,6 @@ import pytest
 from parts import LOOPBACK, Parts, Relay
 from programs import Program, get, wait_for
 
-pytestmark = pytest.mark.xdist_group("whole node")
-
 END_SECONDS = 30.0
 OTHER_HASH = "0x" + "ab" * 32
 

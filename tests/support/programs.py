@@ -231,6 +231,10 @@ class Devnet(Program):
         """The number of a node's safe head."""
         return int(self.heads(name)["safe_l2"]["number"])
 
+    def finalized(self, name: str) -> int:
+        """The number of a node's finalized head."""
+        return int(self.heads(name)["finalized_l2"]["number"])
+
     def wait_safe(self, number: int, name: str = "verifier", seconds: float = 40.0) -> None:
         """Waits until a node's safe head is at least there."""
         self.wait(lambda: self.safe(name) >= number, f"the safe head {number} of the {name}", seconds)

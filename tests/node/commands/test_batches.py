@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from programs import Ended, Program
 
-pytestmark = pytest.mark.xdist_group("batches")
-
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
 END_SECONDS = 50.0
