@@ -1,12 +1,10 @@
 """Derivation's last drops: asked for page by page, each page until it comes."""
 
-import asyncio
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rollup_node.ipc.bus import Bus
 from rollup_node.stages.messages import Drop, DropsFound, WantDrops
-
-AGAIN = 1.0
+from rollup_node.stages.rpc.client_ask import AskClient
 
 
 class KeptDrops(NamedTuple):
@@ -20,9 +18,7 @@ class DropsClient:
     """Asks over `derivation.drops`."""
 
     def __init__(self, bus: Bus) -> None:
-        self._last = 0
-        self._waiting: dict[int, asyncio.Future[DropsFound]] = {}
-        self._client = bus.connect("derivation.drops", self._take)
+        self._pages = AskClient(bus, "derivation.drops")
 
     async def ask(self) -> KeptDrops:
         """All drops that are kept; waits without a limit of its own."""
@@ -36,19 +32,5 @@ class DropsClient:
             found = await self._page(following)
 
     async def _page(self, first: int) -> DropsFound:
-        self._last += 1
-        want = WantDrops(self._last, first)
-        answer: asyncio.Future[DropsFound] = asyncio.get_running_loop().create_future()
-        self._waiting[want.id] = answer
-        try:
-            while not answer.done():
-                self._client.send(want)
-                await asyncio.wait((answer,), timeout=AGAIN)
-            return answer.result()
-        finally:
-            del self._waiting[want.id]
-
-    def _take(self, message: Any) -> None:
-        answer = self._waiting.get(message.id)
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+        found: DropsFound = await self._pages.ask(lambda number: WantDrops(number, first))
+        return found

@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 class RpcConfig(msgspec.Struct, frozen=True):
     """Listening addresses (port 0: any free one), the version string that is shown, and what may be called.
 
-    `metrics_dir` is the folder where every process writes `<process>.prom`."""
+    `metrics_dir` is the folder where every process writes `<process>.prom`. `p2p`: there is a p2p process."""
 
     addr: str
     port: int
@@ -19,3 +19,4 @@ class RpcConfig(msgspec.Struct, frozen=True):
     metrics_port: int
     metrics_dir: str
     rollup: RollupConfig
+    p2p: bool = False

@@ -1,6 +1,9 @@
 """JSON-RPC 2.0 as go-ethereum's server speaks it: requests out of a body, arguments out of requests, and error texts
 (node-behaviour 1.1, 1.2)."""
 
+import binascii
+import ipaddress
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from string import hexdigits
 from typing import Any
@@ -8,6 +11,8 @@ from typing import Any
 import msgspec
 import orjson
 
+from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 PARSE_ERROR = -32700
@@ -89,6 +94,7 @@ def unknown_method(method: str) -> CallError:
 
 Parser = Callable[[Any], Any]
 _UINT64, _HASH = "hexutil.Uint64", "common.Hash"
+_LONGEST_TEXT = 1024
 
 
 def arguments(params: Any, parsers: Sequence[Parser]) -> list[Any]:
@@ -127,6 +133,57 @@ def block_hash(value: Any) -> Hash:
     if len(digits) != 64:
         raise ValueError(f"hex string has length {len(digits)}, want 64 for {_HASH}")
     return bytes.fromhex(digits)
+
+
+def boolean(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(_unusable(_kind(value), "bool"))
+    return value
+
+
+def text(value: Any) -> str:
+    """A string of no great length."""
+    if not isinstance(value, str):
+        raise ValueError(_unusable(_kind(value), "string"))
+    if len(value) > _LONGEST_TEXT:
+        raise ValueError(f"a string of {len(value)} letters, at most {_LONGEST_TEXT}")
+    return value
+
+
+def ip_address(value: Any) -> str:
+    """An IP address in its usual form."""
+    given = text(value)
+    try:
+        return str(ipaddress.ip_address(given))
+    except ValueError:
+        raise ValueError(f"invalid IP address: {given[:100]}") from None
+
+
+def subnet(value: Any) -> str:
+    """A network such as 10.0.0.0/8, from an object of its IP and its mask in base64 (node-behaviour 1.8)."""
+    if not isinstance(value, dict):
+        raise ValueError(_unusable(_kind(value), "net.IPNet"))
+    address = ip_address(value.get("IP"))
+    try:
+        mask = b64decode(text(value.get("Mask")), validate=True)
+    except binascii.Error:
+        raise ValueError("the Mask is not base64") from None
+    bits = "".join(f"{byte:08b}" for byte in mask)
+    ones = bits.count("1")
+    if len(bits) != (128 if ":" in address else 32) or "1" in bits[ones:]:
+        raise ValueError(f"the Mask of {address} is not that of a network")
+    return str(ipaddress.ip_network(f"{address}/{ones}", strict=False))
+
+
+def envelope(value: Any) -> ExecutionPayload:
+    """A payload with the beacon root beside it."""
+    return envelope_from_json(value)
+
+
+def _kind(value: Any) -> str:
+    kinds = ((bool, "bool"), (str, "string"), (int | float, "number"), (list, "array"), (dict, "object"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
 def _hex_digits(value: Any, kind: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import orjson
 
 from rollup_node.ipc.bus import Bus
 from rollup_node.ipc.status import Subscriber
@@ -18,19 +19,35 @@ from rollup_node.stages.messages import (
     Health,
     L1Heads,
     OutputFound,
+    PeerAnswer,
+    PeerCall,
+    PostUnsafePayload,
     ResetPipeline,
     StartSequencer,
     StopSequencer,
     WantOutput,
 )
 from rollup_node.stages.protocol.config_json import rollup_config_object
+from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc import shapes
-from rollup_node.stages.rpc.client_control import ControlClient, Question
+from rollup_node.stages.rpc.client_ask import AskClient
 from rollup_node.stages.rpc.client_drops import DropsClient
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.envelope import CallError, Parser, block_hash, quantity
+from rollup_node.stages.rpc.envelope import (
+    CallError,
+    Parser,
+    block_hash,
+    boolean,
+    envelope,
+    ip_address,
+    quantity,
+    subnet,
+    text,
+    unknown_method,
+)
 
 SEQUENCER_NOT_ENABLED = "sequencer is not enabled"
 SHOWN_SECONDS = 1.0
@@ -46,11 +63,11 @@ class Node:
         self.derivation: DerivationStatus | None = None
         self.health: dict[str, tuple[str, ...]] = {}
         self._news = asyncio.Event()
-        self.subscribers: dict[str, Subscriber] = {
-            process: self._subscribe(bus, process) for process in ("l1", "blobs", "derivation", "engine")
-        }
-        self.control = ControlClient(bus)
+        processes = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.p2p else ()))
+        self.subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
+        self.control = AskClient(bus, "engine.control")
         self.drops = DropsClient(bus)
+        self.peer_calls = AskClient(bus, "p2p.control") if config.p2p else None
 
     def sync_status(self) -> dict[str, Any]:
         """The sync status of now."""
@@ -127,7 +144,7 @@ async def _drops(node: Node) -> Any:
 # --- admin ---------------------------------------------------------------------------------------------------------
 
 
-async def _done(node: Node, question: Callable[[int], Question]) -> ControlDone:
+async def _done(node: Node, question: Callable[[int], Any]) -> ControlDone:
     done = await node.control.ask(question)
     if not isinstance(done, ControlDone) or done.error is not None:
         raise CallError(done.error or "the engine process gave no answer to this")
@@ -153,6 +170,14 @@ async def _reset_pipeline(node: Node) -> Any:
     await _done(node, ResetPipeline)
 
 
+async def _post_unsafe_payload(node: Node, payload: ExecutionPayload) -> Any:
+    actual = payload_block_hash(payload)
+    if actual != payload.block_hash:
+        claimed = to_hex(payload.block_hash)
+        raise CallError(f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}")
+    await _done(node, lambda asked: PostUnsafePayload(asked, payload))
+
+
 async def _override_leader(node: Node) -> Any:
     if node.engine is None or not node.engine.sequencer_enabled:
         raise CallError(SEQUENCER_NOT_ENABLED)
@@ -162,13 +187,30 @@ async def _conductor_enabled(node: Node) -> Any:
     return False
 
 
+# --- opp2p ---------------------------------------------------------------------------------------------------------
+
+
+def _of_peers(method: str) -> Callable[..., Awaitable[Any]]:
+    """A method that the p2p process answers."""
+
+    async def run(node: Node, argument: object = "") -> Any:
+        if node.peer_calls is None:
+            raise unknown_method(f"opp2p_{method}")
+        answer = await node.peer_calls.ask(lambda asked: PeerCall(asked, method, str(argument)))
+        if not isinstance(answer, PeerAnswer) or answer.error is not None:
+            raise CallError(answer.error, answer.code)
+        return orjson.Fragment(answer.result)
+
+    return run
+
+
 async def _modules(node: Node) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in methods_of(node.config)})}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row; `admin` rows exist only with `rpc.enable-admin`."""
+    """One row; `admin` rows exist only with `rpc.enable-admin`, `opp2p` rows unless `p2p.disable`."""
 
     name: str
     run: Callable[..., Awaitable[Any]]
@@ -193,11 +235,35 @@ METHODS: tuple[Method, ...] = (
     Method("admin_stopSequencer", _stop_sequencer),
     Method("admin_sequencerActive", _sequencer_active),
     Method("admin_resetDerivationPipeline", _reset_pipeline),
+    Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope,)),
     Method("admin_overrideLeader", _override_leader),
     Method("admin_conductorEnabled", _conductor_enabled),
+    *(
+        Method(f"opp2p_{name}", _of_peers(name), parameters)
+        for name, parameters in (
+            ("self", ()),
+            ("peers", (boolean,)),
+            ("peerStats", ()),
+            ("discoveryTable", ()),
+            ("blockPeer", (text,)),
+            ("unblockPeer", (text,)),
+            ("listBlockedPeers", ()),
+            ("blockAddr", (ip_address,)),
+            ("unblockAddr", (ip_address,)),
+            ("listBlockedAddrs", ()),
+            ("blockSubnet", (subnet,)),
+            ("unblockSubnet", (subnet,)),
+            ("listBlockedSubnets", ()),
+            ("protectPeer", (text,)),
+            ("unprotectPeer", (text,)),
+            ("connectPeer", (text,)),
+            ("disconnectPeer", (text,)),
+        )
+    ),
 )
 
 
 def methods_of(config: RpcConfig) -> tuple[Method, ...]:
     """The methods that are switched on."""
-    return tuple(method for method in METHODS if method.namespace != "admin" or config.enable_admin)
+    switches = {"admin": config.enable_admin, "opp2p": config.p2p}
+    return tuple(method for method in METHODS if switches.get(method.namespace, True))

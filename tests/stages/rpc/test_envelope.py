@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.rpc.envelope import CallError, Request, arguments, block_hash, parse_body, quantity
+from rollup_node.stages.rpc.envelope import (
+    CallError,
+    Request,
+    arguments,
+    block_hash,
+    boolean,
+    ip_address,
+    parse_body,
+    quantity,
+    subnet,
+    text,
+)
 
 
 def call(**fields: Any) -> bytes:
@@ -36,14 +47,14 @@ def test_what_is_no_request(found: Any) -> None:
 
 
 def test_bodies_that_are_none() -> None:
-    for data, code, text in (
+    for data, code, told in (
         (b"{", -32700, "parse error"),
         (b"", -32700, "parse error"),
         (b"[]", -32600, "empty batch"),
     ):
         with pytest.raises(CallError) as failure:
             parse_body(data)
-        assert (failure.value.code, failure.value.message) == (code, text)
+        assert (failure.value.code, failure.value.message) == (code, told)
 
 
 @given(st.binary(max_size=200))
@@ -57,7 +68,7 @@ def test_any_bytes_are_judged(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "text"),
+    ("params", "told"),
     [
         ([], "missing value for required argument 0"),
         (None, "missing value for required argument 0"),
@@ -73,10 +84,10 @@ def test_any_bytes_are_judged(data: bytes) -> None:
     ],
     ids=str,
 )
-def test_arguments_that_are_refused(params: Any, text: str) -> None:
+def test_arguments_that_are_refused(params: Any, told: str) -> None:
     with pytest.raises(CallError) as failure:
         arguments(params, (quantity,))
-    assert failure.value.code == -32602 and failure.value.message.endswith(text)
+    assert failure.value.code == -32602 and failure.value.message.endswith(told)
 
 
 @given(st.integers(0, (1 << 64) - 1))
@@ -86,6 +97,44 @@ def test_quantities(number: int) -> None:
 
 def test_hashes() -> None:
     assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
-    for text in ("0x00", "00" * 32, "0x" + "zz" * 32):
+    for given in ("0x00", "00" * 32, "0x" + "zz" * 32):
         with pytest.raises(ValueError, match="common"):
-            block_hash(text)
+            block_hash(given)
+
+
+@pytest.mark.parametrize(
+    ("parser", "given", "expected"),
+    [
+        (boolean, True, True),
+        (text, "abc", "abc"),
+        (ip_address, "10.0.0.1", "10.0.0.1"),
+        (ip_address, "2001:DB8::1", "2001:db8::1"),
+        (subnet, {"IP": "10.1.2.3", "Mask": "/wAAAA=="}, "10.0.0.0/8"),
+        (subnet, {"IP": "10.1.2.3", "Mask": "/////w=="}, "10.1.2.3/32"),
+        (subnet, {"IP": "0.0.0.0", "Mask": "AAAAAA=="}, "0.0.0.0/0"),
+        (subnet, {"IP": "2001:db8::1", "Mask": "/////wAAAAAAAAAAAAAAAA=="}, "2001:db8::/32"),
+    ],
+)
+def test_arguments_about_peers(parser: Any, given: Any, expected: Any) -> None:
+    assert arguments([given], (parser,)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("parser", "given", "told"),
+    [
+        (boolean, "true", "cannot unmarshal string into Go value of type bool"),
+        (text, 5, "cannot unmarshal number into Go value of type string"),
+        (text, "x" * 2000, "a string of 2000 letters, at most 1024"),
+        (ip_address, "localhost", "invalid IP address: localhost"),
+        (ip_address, ["10.0.0.1"], "cannot unmarshal array into Go value of type string"),
+        (subnet, "10.0.0.0/8", "cannot unmarshal string into Go value of type net.IPNet"),
+        (subnet, {"IP": "10.0.0.0"}, "cannot unmarshal null into Go value of type string"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "///"}, "the Mask is not base64"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "/wD/AA=="}, "the Mask of 10.0.0.0 is not that of a network"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "/wA="}, "the Mask of 10.0.0.0 is not that of a network"),
+    ],
+)
+def test_arguments_about_peers_that_are_refused(parser: Any, given: Any, told: str) -> None:
+    with pytest.raises(CallError) as failure:
+        arguments([given], (parser,))
+    assert failure.value.code == -32602 and failure.value.message.endswith(told)

@@ -3,8 +3,7 @@
 import asyncio
 import gzip
 import io
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,14 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import ClientSession
+from rpc_world import L1, L2, ROLLUP, World
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
 from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.messages import (
     ControlDone,
-    DerivationStatus,
     Drop,
     EngineStatus,
     Health,
-    L1Heads,
     OutputFound,
     ResetPipeline,
     StartSequencer,
@@ -30,122 +26,10 @@ from rollup_node.stages.messages import (
     WantDrops,
     WantOutput,
 )
-from rollup_node.stages.metrics import Meter
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc import server_http
-from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.process import RpcStage, build
 from rollup_node.stages.rpc.server_methods import METHODS
-from rollup_node.stages.topology import CHANNELS
-
-L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
-L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
-ROLLUP = RollupConfig(
-    genesis=Genesis(
-        BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 5, SystemConfig(b"\x01" * 20, ZERO_HASH, ZERO_HASH, 30)
-    ),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=20,
-    channel_timeout=10,
-    l1_chain_id=900,
-    l2_chain_id=901,
-    fork_times={"regolith": 0, "canyon": 5},
-    batch_inbox=b"\x02" * 20,
-    deposit_contract=b"\x03" * 20,
-    l1_system_config=b"\x04" * 20,
-)
-
-
-class World:
-    """The rpc stage, its neighbours, and an HTTP session."""
-
-    def __init__(self, directory: Path, **config: Any) -> None:
-        roles = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "rpc": 1}
-        self.buses = Bus.for_test(CHANNELS, directory, roles)
-        values = {"enable_admin": True, "metrics_enabled": False, **config}
-        self.config = RpcConfig(
-            addr="127.0.0.1",
-            port=0,
-            version="v1.2.3-dev",
-            metrics_addr="127.0.0.1",
-            metrics_port=0,
-            metrics_dir=str(directory),
-            rollup=ROLLUP,
-            **values,
-        )
-        self.meter = Meter("rpc")
-        self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)
-        self.status = {name: self.buses[name].publish(f"status.{name}") for name in list(roles)[:4]}
-        self.asked: list[Any] = []
-        self.answer: Callable[[Any], Any] = lambda message: None
-        self.control = self.buses["engine"].serve("engine.control", self.take)
-
-    def take(self, peer: Any, message: Any) -> None:
-        self.asked.append(message)
-        answer = self.answer(message)
-        if answer is not None:
-            self.control.send(peer, answer)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator["World"]:
-        async with pumping(self.buses), ClientSession() as self.http:
-            await self.stage.start()
-            self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
-            try:
-                yield self
-            finally:
-                await self.stage.close()
-
-    async def post(self, data: bytes | io.BytesIO, **headers: str) -> tuple[int, bytes]:
-        sent = {"Content-Type": "application/json", **headers}
-        async with self.http.post(self.url + "/", data=data, headers=sent) as response:
-            return response.status, await response.read()
-
-    async def call(self, method: str, *params: Any) -> Any:
-        """The result, or the error's code and message."""
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
-        status, answer = await self.post(orjson.dumps(body))
-        assert status == 200
-        found = orjson.loads(answer)
-        return (found["error"]["code"], found["error"]["message"]) if "error" in found else found["result"]
-
-    def all_well(self) -> None:
-        self.status["l1"].set(L1Heads(L1, L1, L1))
-        self.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
-        self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
-        for status in self.status.values():
-            status.set(Health(()))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
-
-    async def until_ready(self) -> None:
-        self.all_well()
-        async with asyncio.timeout(10):
-            while (await self.get("/readyz"))[0] != 200:
-                await asyncio.sleep(0.02)
-
-    async def get(self, path: str) -> tuple[int, bytes]:
-        async with self.http.get(self.url + path) as response:
-            return response.status, await response.read()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Callable[..., None]:
-    def begin(scene: Callable[[World], Any], **config: Any) -> None:
-        async def whole() -> None:
-            async with asyncio.timeout(30), World(tmp_path, **config).running() as world:
-                await scene(world)
-
-        asyncio.run(whole())
-
-    return begin
 
 
 def test_http_manners(run: Any) -> None:
@@ -271,7 +155,7 @@ def test_what_the_node_knows_by_itself(run: Any) -> None:
 
 
 def test_drops_are_fetched_page_by_page(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollup_node.stages.rpc.client_drops.AGAIN", 0.05)
+    monkeypatch.setattr("rollup_node.stages.rpc.client_ask.AGAIN", 0.05)
     history = DropHistory(kept=500)
     for number in range(700):
         history.add(Drop("V4", f"number {number}", L1, False, "dropped", "parent_hash", {"got": number}))
@@ -349,7 +233,7 @@ def test_a_sequencer_that_is_stopped_is_shown_as_stopped(run: Any) -> None:
 
 
 def test_a_question_is_repeated_until_it_is_answered(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollup_node.stages.rpc.client_control.AGAIN", 0.05)
+    monkeypatch.setattr("rollup_node.stages.rpc.client_ask.AGAIN", 0.05)
 
     async def scene(world: World) -> None:
         world.answer = lambda m: ControlDone(m.id, None, L2.hash) if len(world.asked) >= 3 else None
