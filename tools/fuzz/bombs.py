@@ -1,0 +1,174 @@
+"""Small files that stand for much: streams near the limits of a channel, of one kind of content each."""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+
+import brotlicffi
+
+from rollup_node.stages.protocol.rlp import encode_bytes, encode_list, list_header
+from rollup_node.tools.batcher.channels import BROTLI_VERSION
+
+PIECE = 1 << 20
+_HASHES = encode_bytes(b"p" * 32) + b"\x05" + encode_bytes(b"e" * 32) + b"\x07"
+
+Stream = Iterator[bytes]
+
+
+def _string(parts: list[bytes], filler: bytes = b"", count: int = 0) -> Stream:
+    """An RLP byte string of parts and a repeated filler."""
+    yield _string_head(sum(map(len, parts)) + len(filler) * count)
+    yield from parts
+    yield from _repeated(filler, count)
+
+
+def _string_head(size: int) -> bytes:
+    head = list_header(size)
+    return bytes((head[0] - 0x40,)) + head[1:]
+
+
+def _repeated(unit: bytes, count: int) -> Stream:
+    if not unit:
+        return
+    step = max(1, PIECE // len(unit))
+    for at in range(0, count, step):
+        yield unit * min(step, count - at)
+
+
+def _uvarint(value: int) -> bytes:
+    encoded = b""
+    while value > 0x7F:
+        encoded, value = encoded + bytes((value & 0x7F | 0x80,)), value >> 7
+    return encoded + bytes((value,))
+
+
+# --- streams of batches --------------------------------------------------------------------------------------------
+
+
+def zeros(size: int) -> Stream:
+    """Items of one zero byte."""
+    return _repeated(b"\0", size)
+
+
+def one_item(size: int) -> Stream:
+    """One item as long as the stream."""
+    return _string([], b"\1", size)
+
+
+def claims(size: int) -> Stream:
+    """An item that claims more than there is."""
+    yield b"\xbf" + b"\xff" * 8
+    yield from _repeated(b"\xff", size)
+
+
+def empty_transactions(size: int) -> Stream:
+    """A singular batch of empty transactions."""
+    return _singular(b"\x80", size)
+
+
+def short_transactions(size: int) -> Stream:
+    """A singular batch of transactions of two bytes."""
+    return _singular(b"\x82ab", size // 3)
+
+
+def _singular(transaction: bytes, count: int) -> Stream:
+    size = len(transaction) * count
+    fields = _HASHES + list_header(size)
+    return _string([b"\0" + list_header(len(fields) + size) + fields], transaction, count)
+
+
+def small_batches(size: int) -> Stream:
+    """Empty singular batches, one behind the other."""
+    item = encode_bytes(b"\0" + encode_list([_HASHES, b"\xc0"]))
+    return _repeated(item, size // len(item))
+
+
+def refused_batches(size: int) -> Stream:
+    """Span batches whose transaction is of an unknown type, each dropped alone."""
+    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00\x01\x00\x00" + b"r" * 64 + b"t" * 20
+    item = encode_bytes(head + b"\x03\xc3\x01\x02\x80" + b"\x00\x00")
+    return _repeated(item, size // len(item))
+
+
+def long_span(size: int) -> Stream:
+    """A span batch of as many empty blocks as fit."""
+    count = min(size * 8 // 9, 10_000_000)
+    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + _uvarint(count)
+    return _string([head, bytes((count + 7) // 8)], b"\0", count)
+
+
+def full_span(size: int) -> Stream:
+    """A span batch of one block with as many contract creations as fit."""
+    count = size // 71
+    bits = (count + 7) // 8
+    created = ((1 << count) - 1).to_bytes(bits, "big")
+    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00" + _uvarint(count) + created + bytes(bits)
+    columns = [(b"\x11" * 64, count), (b"\xc3\x80\x80\x80", count), (b"\x07", count), (b"\x09", count), (b"\0", bits)]
+    yield _string_head(len(head) + sum(len(unit) * times for unit, times in columns))
+    yield head
+    for unit, times in columns:
+        yield from _repeated(unit, times)
+
+
+STREAMS: tuple[Callable[[int], Stream], ...] = (
+    *(zeros, one_item, claims, empty_transactions, short_transactions, small_batches, refused_batches),
+    *(long_span, full_span),
+)
+
+
+# --- compression ---------------------------------------------------------------------------------------------------
+
+
+def _zlib(stream: Iterable[bytes], strategy: int) -> bytes:
+    compressor = zlib.compressobj(1, zlib.DEFLATED, 15, 9, strategy)
+    return b"".join([*map(compressor.compress, stream), compressor.flush()])
+
+
+def _brotli(stream: Iterable[bytes]) -> bytes:
+    compressor = brotlicffi.Compressor(quality=1)
+    return BROTLI_VERSION + b"".join([*map(compressor.process, stream), compressor.finish()])
+
+
+def channel_bomb(chance: Random, largest: int) -> bytes:
+    """A channel body whose stream has up to `largest` bytes, whole, cut short or with a wrong end."""
+    size = int(100_000 * (largest / 100_000) ** chance.random())
+    stream = chance.choice(STREAMS)(size)
+    body = _brotli(stream) if chance.random() < 0.4 else _zlib(stream, zlib.Z_DEFAULT_STRATEGY)
+    damage = chance.random()
+    if damage < 0.2:
+        return body[: -chance.randint(1, 8)]
+    return body[:-1] + bytes((body[-1] ^ 1,)) if damage < 0.3 else body
+
+
+def frames_bomb(chance: Random, largest: int) -> bytes:
+    """A data item of very many tiny frames: of one channel, or each of its own."""
+    count = min(largest, 7_000_000) // 23
+    last = chance.randrange(2)
+    if chance.random() < 0.5:
+        return b"\0" + b"".join(chance.randbytes(16) + bytes(6) + bytes((last,)) for _ in range(count))
+    channel = chance.randbytes(16)
+    return b"\0" + b"".join(channel + (at & 0xFFFF).to_bytes(2, "big") + bytes(5) for at in range(count))
+
+
+def batch_bomb(chance: Random, largest: int) -> bytes:
+    """A large batch as it is, without compression."""
+    stream = chance.choice((long_span, full_span, empty_transactions, short_transactions))
+    pieces = stream(int(100_000 * (min(largest, 20_000_000) / 100_000) ** chance.random()))
+    next(pieces)
+    return b"".join(pieces)
+
+
+def slow_bomb(chance: Random, largest: int) -> bytes:
+    """A long channel body of single Huffman symbols, with a wrong checksum: no library can read it."""
+    noise = bytes(chance.choice(b"abcd") for _ in range(65_536))
+    count = min(largest, 12_000_000) // len(noise)
+    body = _zlib([_string_head(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)
+    return body[:-1] + bytes((body[-1] ^ 1,))
+
+
+BOMBS: dict[str, tuple[Callable[[Random, int], bytes], ...]] = {
+    "channel": (channel_bomb, channel_bomb, channel_bomb, channel_bomb, slow_bomb),
+    "data": (frames_bomb,),
+    "batch": (batch_bomb,),
+}
+"""Makers of bombs by kind of file."""
