@@ -97,9 +97,9 @@ def test_quantities(number: int) -> None:
 
 def test_hashes() -> None:
     assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
-    for given in ("0x00", "00" * 32, "0x" + "zz" * 32):
+    for wrong in ("0x00", "00" * 32, "0x" + "zz" * 32):
         with pytest.raises(ValueError, match="common"):
-            block_hash(given)
+            block_hash(wrong)
 
 
 @pytest.mark.parametrize(
