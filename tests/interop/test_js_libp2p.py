@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 from js_peers import JsFailure, JsPeer, by, js_peer, need_packages
 from p2p_hosts import ECHO, TestHost, running, through, until
+
 from rollup_node.stages.p2p.hosting import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity import parse_peer, peer_text
 from rollup_node.stages.p2p.multiaddr import parse_multiaddr
