@@ -41,7 +41,7 @@ def run(words: list[str]) -> dict[str, Any]:
     out, err = Sink(0), Sink(KEPT_ERRORS)
     kept, found = (sys.stdout, sys.stderr), ""
     code = -1
-    sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+    sys.stdout, sys.stderr = out, err
     try:
         code = cli.main(["decode", *words])
     except BaseException:
