@@ -12,6 +12,7 @@ from rollup_node.ipc.bus import Bus
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
 from rollup_node.stages.derivation.listed_batch import ListedBatch, batch_text, batch_values
 from rollup_node.stages.derivation.listing import Listing
+from rollup_node.stages.derivation.reasons import Why
 from rollup_node.stages.messages import (
     BlobsFound,
     BlobsMissing,
@@ -54,6 +55,7 @@ class ListingStage:
         self._listing: Listing | None = None
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
         self._problem = ""
+        self._troubles: list[str] = []
         self._stuck_since = time.monotonic()
         self._said: dict[object, float] = {}
         self._schedule = config.rollup.schedule()
@@ -100,6 +102,8 @@ class ListingStage:
         if lines:
             self._stuck_since, self._problem = time.monotonic(), ""
             await self._write(self._config.output, "".join(lines))
+            await self._write(self._config.errors, "".join(self._troubles))
+            self._troubles.clear()
         if self._next > self._config.last:
             raise Finished()
         if self._problem and time.monotonic() - self._stuck_since > PATIENCE_SECONDS:
@@ -130,7 +134,12 @@ class ListingStage:
             return None
         assert self._listing is not None
         found = self._listing.batches(contents.contents if contents is not None else ())
-        batches = [batch for batch in found if isinstance(batch, ListedBatch)]
+        batches = []
+        for each in found:
+            if isinstance(each, ListedBatch):
+                batches.append(each)
+            elif each.reason.why is not Why.SENDER:
+                self._troubles.append(f"rollup-node: L1 {block.header.number}: {each}\n")
         self._opened = None
         return batches
 
