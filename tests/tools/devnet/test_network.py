@@ -117,16 +117,6 @@ def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
     assert " blocks, output roots equal on both nodes; safe " in text.splitlines()[-1]
 
 
-def test_some_time_ends_the_run(leftovers: Any) -> None:
-    with Devnet(leftovers, duration=5) as net:
-        result = net.end(END_SECONDS).result
-    assert result["output_roots_equal"] is True and result["seconds"] >= 5
-    assert set(result["processes"]) == set(net.nodes)
-    for processes in result["processes"].values():
-        assert {entry["role"] for entry in processes} >= {"l1", "engine", "rpc"}
-        assert all(entry["memory"] > 0 and entry["incarnation"] == 1 for entry in processes)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:

@@ -1,0 +1,33 @@
+"""The programs of a network: one that ends by itself is told with the end of its log, and all are stopped."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.devnet.children import ChildEnded, Children
+
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+def test_a_program_that_ends_is_told_with_its_last_lines(tmp_path: Path) -> None:
+    children = Children()
+    log = tmp_path / "log"
+    child = children.start("verifier node", [sys.executable, "-c", "print('last words'); exit(3)"], log)
+    child.process.wait(20)
+    with pytest.raises(ChildEnded, match=r"^verifier node ended with exit code 3; its log .* ends with:\nlast words$"):
+        children.check()
+    children.stop()
+
+
+def test_all_are_stopped_and_what_does_not_stop_is_killed(tmp_path: Path) -> None:
+    children = Children()
+    log = tmp_path / "stubborn"
+    stubborn = children.start("stubborn", [sys.executable, "-c", STUBBORN], log)
+    tame = children.start("tame", [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "tame")
+    while "up" not in log.read_text():
+        stubborn.check()
+    children.check()
+    assert children.pids() == {"stubborn": stubborn.process.pid, "tame": tame.process.pid}
+    children.stop(0.5)
+    assert (stubborn.process.returncode, tame.process.returncode) == (-9, -15)
