@@ -48,14 +48,19 @@ def _of_a_node(flags: Any) -> int:
             raise SetupError(f"--{name.replace('_', '-')} has no meaning with --rpc")
     total, drops = asyncio.run(_ask(flags.rpc))
     first, last = flags.from_l1 or 0, UNBOUNDED if flags.to_l1 is None else flags.to_l1
-    for drop in drops:
-        block = drop["l1_block"]
-        if block is None or first <= block["number"] <= last:
-            number = "unknown" if block is None else block["number"]
-            print(orjson.dumps(drop).decode() if flags.json else f"L1 {number}  {drop['text']}")
+    told = [drop for drop in drops if drop["l1_block"] is None or first <= drop["l1_block"]["number"] <= last]
+    for drop in told:
+        print(orjson.dumps(drop).decode() if flags.json else _line(drop))
+    if not told:
+        print(f"{PROGRAM}: nothing was dropped", file=sys.stderr)
     if total > len(drops):
         print(f"{PROGRAM}: {total - len(drops)} older drops are forgotten", file=sys.stderr)
     return 0
+
+
+def _line(drop: dict[str, Any]) -> str:
+    block = drop["l1_block"]
+    return f"L1 {'unknown' if block is None else block['number']}  {drop['text']}"
 
 
 async def _ask(url: str) -> tuple[int, list[dict[str, Any]]]:

@@ -120,6 +120,12 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         ]
 
 
+def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with _node({"result": {"total": 0, "drops": []}}) as url:
+        assert cli.main(["explain", "--rpc", url]) == 0
+    assert capsys.readouterr() == ("", "rollup-node: nothing was dropped\n")
+
+
 @pytest.mark.parametrize(
     "answer",
     [
