@@ -13,6 +13,7 @@ PREFIX = "op_node_default_"
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 REORG_DEPTHS = (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 20.5, 50.5, 100.5)
+SCORES = (-100.0, -40.0, -20.0, -10.0, -5.0, -2.0, -1.0, -0.5, -0.05, 0.0, 0.05, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 SIGNED_SECONDS = (-10.0, -5.0, -2.5, -1.0, -0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -41,6 +42,7 @@ class Metric:
 
 
 _RPC = ("rpc", "method")
+_REQUEST = ("p2p_role", "p2p_method", "result_code")
 
 _TABLE: tuple[Metric, ...] = (
     # The node as a whole (supervisor)
@@ -108,6 +110,12 @@ _TABLE: tuple[Metric, ...] = (
     Metric("p2p_accepts", Kind.COUNTER, "Incoming connections", ("allow",)),
     Metric("p2p_peer_unbans", Kind.COUNTER, "Bans of peers that ended"),
     Metric("p2p_ip_unbans", Kind.COUNTER, "Bans of addresses that ended"),
+    Metric("peer_scores", Kind.HISTOGRAM, "Scores of connected peers, by part", ("type",), buckets=SCORES),
+    Metric("p2p_gossip_events_total", Kind.COUNTER, "What gossip did, by the names of its trace events", ("type",)),
+    Metric("p2p_req_total", Kind.COUNTER, "Requests for blocks, of peers and to them", _REQUEST),
+    Metric("p2p_req_duration_seconds", Kind.HISTOGRAM, "Duration of requests for blocks", _REQUEST),
+    Metric("p2p_payload_by_number", Kind.GAUGE, "Number of the last block served or received", ("p2p_role",)),
+    Metric("p2p_payloads_quarantine_total", Kind.GAUGE, "Blocks of peers that nobody vouches for yet"),
     Metric("p2p_discovery_nodes", Kind.GAUGE, "Nodes in the discovery table", ("kind",)),
     Metric("p2p_discovery_drops_total", Kind.COUNTER, "Discovery datagrams that went no further", ("reason",)),
 )

@@ -82,6 +82,11 @@ class Upkeep:
         )
         host.on_event(self._heard)
 
+    @property
+    def static(self) -> tuple[PeerId, ...]:
+        """The peers of `p2p.static`."""
+        return tuple(self._static)
+
     def is_static(self, peer: PeerId) -> bool:
         """Whether a peer is one of `p2p.static`."""
         return peer in self._static

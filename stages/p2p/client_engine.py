@@ -1,0 +1,43 @@
+"""What the p2p process asks of the engine process: blocks of our chain for peers."""
+
+import asyncio
+from typing import Any
+
+from rollup_node.ipc.bus import Bus
+from rollup_node.stages.messages import PayloadFound, WantPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+AGAIN = 1.0
+PATIENCE = 8.0
+
+
+class BlockReader:
+    """The client of `engine.payloads`."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._last = 0
+        self._waiting: dict[int, asyncio.Future[PayloadFound]] = {}
+        self._client = bus.connect("engine.payloads", self._take)
+
+    async def read(self, number: int) -> ExecutionPayload | None:
+        """The canonical block of a number, None if there is none; TimeoutError if the engine cannot say in time."""
+        self._last += 1
+        want = WantPayload(self._last, number)
+        answer: asyncio.Future[PayloadFound] = asyncio.get_running_loop().create_future()
+        self._waiting[want.id] = answer
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not answer.done():
+                    self._client.send(want)
+                    await asyncio.wait((answer,), timeout=AGAIN)
+        finally:
+            del self._waiting[want.id]
+        found = answer.result()
+        if found.problem is not None:
+            raise TimeoutError(found.problem)
+        return found.payload
+
+    def _take(self, message: Any) -> None:
+        answer = self._waiting.get(message.id)
+        if answer is not None and not answer.done():
+            answer.set_result(message)

@@ -1,0 +1,62 @@
+"""Blocks between this process and the engine process: those that arrive go there at once, those that it sequenced come
+from there and are published once each."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from rollup_node.ipc.bus import Bus, Peer
+from rollup_node.stages.messages import BlockArrived, GapEnd, PublishBlock, PublishDone, WantBlocks
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+MOST_RECENT = 16
+MOST_DONE = 64
+
+
+class BlocksServer:
+    """The server of `p2p.blocks`. `publish` gives an error text or None; `on_gap` is told of a head's number and the
+    block above a gap. A new life of the engine is given the latest blocks again, its own among them: a block that was
+    published but not inserted when it died is not sequenced anew."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        publish: Callable[[ExecutionPayload], str | None],
+        on_gap: Callable[[int, GapEnd], None],
+    ) -> None:
+        self._publish, self._on_gap = publish, on_gap
+        self._engine: Peer | None = None
+        self._recent: deque[ExecutionPayload] = deque(maxlen=MOST_RECENT)
+        self._done: OrderedDict[int, PublishDone] = OrderedDict()
+        self.published = 0
+        self._server = bus.serve("p2p.blocks", self._take)
+
+    def deliver(self, payload: ExecutionPayload) -> None:
+        """Hands a block on."""
+        self._recent.append(payload)
+        if self._engine is not None:
+            self._server.send(self._engine, BlockArrived(payload))
+
+    def _take(self, engine: Peer, message: Any) -> None:
+        if self._engine is None or engine.incarnation > self._engine.incarnation:
+            self._engine = engine
+            self._done.clear()
+            for payload in self._recent:
+                self._server.send(engine, BlockArrived(payload))
+        elif engine.incarnation < self._engine.incarnation:
+            return
+        if isinstance(message, PublishBlock):
+            self._take_own(engine, message)
+        elif isinstance(message, WantBlocks) and message.gap_end is not None:
+            self._on_gap(message.head, message.gap_end)
+
+    def _take_own(self, engine: Peer, message: PublishBlock) -> None:
+        done = self._done.get(message.id)
+        if done is None:
+            done = self._done[message.id] = PublishDone(message.id, self._publish(message.payload))
+            if done.error is None:
+                self.published += 1
+                self._recent.append(message.payload)
+            if len(self._done) > MOST_DONE:
+                self._done.popitem(last=False)
+        self._server.send(engine, done)

@@ -1,0 +1,145 @@
+"""The p2p stage of whole nodes for tests: on the loopback interface, with buses whose other ends the test holds."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+from p2p_blocks import SIGNER, chain_config
+from p2p_hosts import driven
+
+from rollup_node.ipc.bus import Bus, Peer
+from rollup_node.ipc.testing import pumping
+from rollup_node.stages.messages import (
+    BlockArrived,
+    Health,
+    PayloadFound,
+    PeerAnswer,
+    PeerCall,
+    PeerStatus,
+    PublishBlock,
+    PublishDone,
+    RuntimeConfig,
+    WantBlocks,
+    WantPayload,
+)
+from rollup_node.stages.metrics import Meter
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.identity import Identity, peer_text
+from rollup_node.stages.p2p.process import P2pStage, build
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.topology import CHANNELS
+
+KEY = b"\x11" * 32
+"""The secret of `p2p_blocks.SIGNER`."""
+
+
+def chain_of_now(length: int = 600) -> RollupConfig:
+    """The made-up chain, begun so many seconds ago."""
+    config = chain_config()
+    started = int(time.time()) - length
+    forks = dict.fromkeys(config.fork_times, started)
+    genesis = msgspec.structs.replace(config.genesis, l2_time=started)
+    return msgspec.structs.replace(config, genesis=genesis, fork_times=forks)
+
+
+class P2pNode:
+    """The stage, and what its neighbours heard."""
+
+    def __init__(self, number: int, rollup: RollupConfig, directory: Path, **options: Any) -> None:
+        self.arrived: list[ExecutionPayload] = []
+        self.done: dict[int, str | None] = {}
+        self.answers: dict[int, PeerAnswer] = {}
+        self.blocks: dict[int, ExecutionPayload] = {}
+        self.status: PeerStatus | None = None
+        self.health: tuple[str, ...] | None = None
+        self._last = 0
+        defaults: dict[str, Any] = {
+            "priv_raw": bytes([number]) * 32,
+            "listen_ip": "127.0.0.1",
+            "listen_tcp": 0,
+            "no_discovery": True,
+            "netrestrict": ("127.0.0.0/8",),
+        }
+        self.config = P2pConfig(rollup, **{**defaults, **options})
+        directory = directory / str(number)
+        directory.mkdir(exist_ok=True)
+        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
+        self.meter = Meter("p2p")
+        self.l1 = self.buses["l1"].publish("status.l1")
+        self.l1.set(RuntimeConfig(SIGNER.address))
+        self.stage: P2pStage = build(self.config, self.buses["p2p"], self.meter)
+        self.engine = self.buses["engine"].connect("p2p.blocks", self._from_p2p)
+        self.payloads = self.buses["engine"].serve("engine.payloads", self._wanted)
+        self.calls = self.buses["rpc"].connect("p2p.control", self._answered)
+        self.buses["rpc"].subscribe("status.p2p", self._status)
+
+    @property
+    def address(self) -> str:
+        """Its whole multiaddr, once it runs."""
+        return f"/ip4/127.0.0.1/tcp/{self.stage.host.port}/p2p/{self.peer}"
+
+    @property
+    def peer(self) -> str:
+        """Its peer id."""
+        return peer_text(Identity(self.config.priv_raw or b"").peer_id)
+
+    def _from_p2p(self, message: BlockArrived | PublishDone) -> None:
+        if isinstance(message, BlockArrived):
+            self.arrived.append(message.payload)
+        else:
+            self.done[message.id] = message.error
+
+    def _wanted(self, peer: Peer, want: WantPayload) -> None:
+        self.payloads.send(peer, PayloadFound(want.id, self.blocks.get(want.number), None))
+
+    def _answered(self, answer: PeerAnswer) -> None:
+        self.answers[answer.id] = answer
+
+    def _status(self, message: Any) -> None:
+        if isinstance(message, PeerStatus):
+            self.status = message
+        elif isinstance(message, Health):
+            self.health = message.problems
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["P2pNode"]:
+        async with pumping(self.buses):
+            await self.stage.start()
+            self.engine.send(WantBlocks(0, None))
+            try:
+                async with driven(*self.stage.activities):
+                    yield self
+            finally:
+                await self.stage.close()
+
+    async def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+        async with asyncio.timeout(seconds):
+            while not (found := condition()):
+                await asyncio.sleep(0.01)
+            return found
+
+    async def publish(self, payload: ExecutionPayload) -> str | None:
+        """Publishes a block as the engine process does; the error text."""
+        self._last += 1
+        number = self._last
+        self.engine.send(PublishBlock(number, payload))
+        await self.until(lambda: number in self.done)
+        return self.done[number]
+
+    async def call(self, method: str, argument: object = "") -> Any:
+        """An opp2p call; the result, or the error's code and text."""
+        self._last += 1
+        number = self._last
+        self.calls.send(PeerCall(number, method, str(argument)))
+        answer: PeerAnswer = await self.until(lambda: self.answers.get(number), 35.0)
+        return orjson.loads(answer.result) if answer.error is None else (answer.code, answer.error)
+
+    async def in_mesh(self) -> None:
+        """Waits until the mesh of the present topic has a member."""
+        await self.until(lambda: self.stage.gossip.mesh(time.time()))
