@@ -1,6 +1,6 @@
 """The chain's constants (`rollup.json`) and the system config that L1 events change."""
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -48,7 +48,7 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
     resolve_window: int
 
 
-class RollupConfig(msgspec.Struct, frozen=True, array_like=True):
+class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """A chain's parameters (node-behaviour 2.8). Times in seconds, windows and timeouts in L1 blocks; a fork
     that is absent from `fork_times` never activates. `dependency_set_size` counts chains and is no part of the file."""
 
@@ -72,6 +72,10 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True):
 
     def schedule(self) -> ForkSchedule:
         """The fork table laid over this chain's times."""
+        return self._schedule
+
+    @cached_property
+    def _schedule(self) -> ForkSchedule:
         times = tuple(self.fork_times.items())
         return _schedule(times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
 

@@ -1,5 +1,7 @@
 """References, headers and logs that every stage speaks of. Hashes are 32 raw bytes, addresses 20."""
 
+from functools import cached_property
+
 import msgspec
 
 Hash = bytes
@@ -58,7 +60,7 @@ ZERO_L1_REF = L1BlockRef(ZERO_HASH, 0, ZERO_HASH, 0)
 ZERO_L2_REF = L2BlockRef(ZERO_HASH, 0, ZERO_HASH, 0, BlockId(0, ZERO_HASH), 0)
 
 
-class L1Header(msgspec.Struct, frozen=True, array_like=True):
+class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """The fields of a verified L1 header that derivation reads. Optional ones are absent before their L1 fork."""
 
     hash: Hash
@@ -70,7 +72,7 @@ class L1Header(msgspec.Struct, frozen=True, array_like=True):
     excess_blob_gas: int | None
     parent_beacon_root: Hash | None
 
-    @property
+    @cached_property
     def ref(self) -> L1BlockRef:
         return L1BlockRef(self.hash, self.number, self.parent_hash, self.timestamp)
 

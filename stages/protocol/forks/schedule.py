@@ -42,6 +42,8 @@ class ForkSchedule:
         self._epoch = _Clock(EpochRules(max_sequencer_drift=max_sequencer_drift), set_forks, lambda fork: fork.epoch)
         self._l2 = _Clock(L2Rules(), set_forks, lambda fork: fork.l2)
         self._set_forks = set_forks
+        self._starts = sorted({time for _, time in set_forks})
+        self._layouts = [L1InfoFormat.BEDROCK, *(self._newest_layout(start) for start in self._starts)]
 
     def l1(self, time: int) -> L1Rules:
         """Rules by the time of the L1 block being read."""
@@ -62,22 +64,23 @@ class ForkSchedule:
     def activating(self, time: int) -> tuple[Fork, ...]:
         """The forks whose activation block an L2 block of this time is, in table order (attributes-rules 0.1)."""
         before = time - self._block_time
-        if before < 0:
+        if before < 0 or bisect_right(self._starts, before) == bisect_right(self._starts, time):
             return ()
         return tuple(fork for fork, start in self._set_forks if before < start <= time)
 
     def activations(self, time: int) -> tuple[Activation, ...]:
         """What happens in an L2 block of this time because forks activate in it."""
-        return tuple(fork.activation for fork in self.activating(time) if fork.activation is not None)
+        forks = self.activating(time)
+        return tuple(fork.activation for fork in forks if fork.activation is not None) if forks else ()
 
     def l1_info_format(self, time: int) -> L1InfoFormat:
         """The newest layout whose fork is active and not activating in this block (attributes-rules 2.2)."""
-        activating = {fork.name for fork in self.activating(time)}
-        layouts = [
-            fork.l1_info
-            for fork, start in self._set_forks
-            if fork.l1_info is not None and start <= time and fork.name not in activating
-        ]
+        before = time - self._block_time
+        return self._layouts[bisect_right(self._starts, time if before < 0 else before)]
+
+    def _newest_layout(self, time: int) -> L1InfoFormat:
+        """Of the forks active at `time`."""
+        layouts = [fork.l1_info for fork in self.active(time) if fork.l1_info is not None]
         return layouts[-1] if layouts else L1InfoFormat.BEDROCK
 
     def first_crossed(self, old: int, new: int) -> str | None:
