@@ -4,6 +4,7 @@ Each function follows the order of its section: the first test that does not pas
 
 from collections.abc import Iterable
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch, SpanCursor
@@ -18,6 +19,7 @@ from rollup_node.stages.protocol.types import U64_MASK, L1BlockRef, L2BlockRef
 
 SET_CODE_TYPE, POST_EXEC_TYPE = 0x04, 0x7D
 _JUDGED_TYPES = frozenset((DEPOSIT_TYPE, SET_CODE_TYPE, POST_EXEC_TYPE))
+_TYPE = itemgetter(0)
 
 
 class Judgement(Enum):
@@ -79,7 +81,7 @@ class BatchChecks:
 
     def singular(self, batch: SingularBatch, epochs: Epochs, safe: L2BlockRef, inclusion: L1BlockRef) -> Verdict:
         """V1 to V15."""
-        if not epochs.blocks:
+        if not epochs:
             return _undecided(Why.NO_EPOCHS())
         verdict = self._time(batch.timestamp, safe, inclusion)
         if verdict is not None:
@@ -127,7 +129,8 @@ class BatchChecks:
         return origin
 
     def _keeps_users_out(self, timestamp: int) -> bool:
-        return any(activation.user_transactions_refused for activation in self._schedule.activations(timestamp))
+        activations = self._schedule.activations(timestamp)
+        return bool(activations) and any(activation.user_transactions_refused for activation in activations)
 
     def _drift(self, timestamp: int, empty: bool, advanced: bool, origin: L1BlockRef, epochs: Epochs) -> Verdict | None:
         """V13 and FU5: how far a block's time may run ahead of its L1 origin's."""
@@ -147,6 +150,8 @@ class BatchChecks:
 
     def _transactions(self, transactions: tuple[bytes, ...], timestamp: int, post_exec: bool) -> Verdict | None:
         """V14 and FU6; the latter does not look for post-exec transactions."""
+        if all(transactions) and _JUDGED_TYPES.isdisjoint(map(_TYPE, transactions)):
+            return None
         reason = transaction_refusal(self._schedule, transactions, timestamp, post_exec)
         return None if reason is None else _drop(reason)
 
@@ -156,7 +161,7 @@ class BatchChecks:
         self, span: SpanBatch, epochs: Epochs, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> Verdict | NeedL2Blocks:
         """PX1 to PX12."""
-        if not epochs.blocks:
+        if not epochs:
             return _undecided(Why.NO_EPOCHS())
         verdict = self._span_fork(span, epochs) or self._span_time(span, safe, inclusion)
         if verdict is not None:

@@ -21,7 +21,7 @@ class Epochs:
     @property
     def first(self) -> L1BlockRef:
         """The current epoch."""
-        return self.blocks[0].ref
+        return self.blocks[0].header.ref
 
     @property
     def first_number(self) -> int:
@@ -30,14 +30,13 @@ class Epochs:
     def ref(self, number: int) -> L1BlockRef | None:
         """The block of that number, if it is in the window."""
         block = self.block(number)
-        return None if block is None else block.ref
+        return None if block is None else block.header.ref
 
     def block(self, number: int) -> L1Block | None:
         """As `ref`, with the logs."""
-        if not self.blocks:
-            return None
-        index = number - self.blocks[0].header.number
-        return self.blocks[index] if 0 <= index < len(self.blocks) else None
+        blocks = self.blocks
+        index = number - blocks[0].header.number if blocks else 0
+        return blocks[index] if 0 <= index < len(blocks) else None
 
     def observe(self, origin: L1Block, parent: L2BlockRef) -> bool:
         """Takes note of the block being read, and forgets epochs before the parent's; whether the block being read lies
@@ -57,9 +56,10 @@ class Epochs:
     def mismatch(self, parent: L2BlockRef) -> Reason | None:
         """Why nothing can be derived on this parent (E6)."""
         first = self.first
-        if parent.l1_origin == first.id or parent.l1_origin.number == first.number - 1:
+        origin = parent.l1_origin
+        if (origin.number == first.number and origin.hash == first.hash) or origin.number == first.number - 1:
             return None
-        return Why.EPOCH_MISMATCH(parent_origin=str(parent.l1_origin), first=str(first))
+        return Why.EPOCH_MISMATCH(parent_origin=str(origin), first=str(first))
 
     def empty_batch(
         self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool, window: int, block_time: int

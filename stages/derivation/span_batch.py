@@ -240,41 +240,44 @@ class _Fields:
     def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
         """Types (0: legacy, or a type byte 0) and the offsets of payloads, the end of the last one included."""
         data, size = self._data, len(self._data)
-        kinds = bytearray(total)
-        offsets = array("Q")
+        kinds, offsets = bytearray(total), array("Q")
         at = self._at
-        for index in range(total):
-            offsets.append(at)
-            if at < size and data[at] < 0x80:
-                kinds[index] = data[at]
-                at += 1
+        try:
+            for index in range(total):
+                offsets.append(at)
+                first = data[at]
+                if first < 0x80:
+                    kinds[index] = first
+                    at += 1
+                    first = data[at]
+                if first == 0xF9 and data[at + 1]:
+                    stop = at + 3 + (data[at + 1] << 8) + data[at + 2]
+                elif first == 0xF8 and data[at + 1] > 55:
+                    stop = at + 2 + data[at + 1]
+                elif 0xC0 <= first < 0xF8:
+                    stop = at + first - 0xBF
+                else:
+                    stop = self._after_long_list(at, index)
+                if stop > size:
+                    raise IndexError
+                at = stop
+        except IndexError:
             self._at = at
-            if at >= size:
-                raise self._error(f"data of transaction {index} cut off")
-            first = data[at]
-            if first < 0xC0:
-                raise self._error(f"data of transaction {index} is no list")
-            if first < 0xF8:
-                at += first - 0xBF
-            elif first == 0xF8 and at + 1 < size and data[at + 1] > 55:
-                at += 2 + data[at + 1]
-            elif first == 0xF9 and at + 2 < size and data[at + 1]:
-                at += 3 + (data[at + 1] << 8) + data[at + 2]
-            else:
-                at = self._after_long_list(at, index)
-            if at > size:
-                raise self._error(f"data of transaction {index} cut off")
+            raise self._error(f"data of transaction {index} cut off") from None
         offsets.append(at)
         self._at = at
         return bytes(kinds), offsets
 
     def _after_long_list(self, at: int, index: int) -> int:
         data = self._data
+        self._at = at
+        if data[at] < 0xC0:
+            raise self._error(f"data of transaction {index} is no list")
         start = at + data[at] - 0xF6
         digits = data[at + 1 : start]
         length = int.from_bytes(digits, "big")
         if start > len(data):
-            raise self._error(f"data of transaction {index} cut off")
+            raise IndexError
         if digits[0] == 0 or length < 56:
             raise self._error(f"data of transaction {index} has a length not in its shortest form")
         if start + length - at > MAX_ELEMENTS:

@@ -65,7 +65,7 @@ def restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
     at = end = next(ends)
     columns = zip(raw.kinds, ends, raw.nonces, raw.gas_limits, *bits, signatures, strict=False)
     try:
-        for kind, stop, nonce, gas_limit, created, lead, signature in columns:
+        for kind, stop, nonce, gas_limit, created, parity, (r, s) in columns:
             at, end = end, stop
             recipient = EMPTY_STRING if created == "1" else b"\x94" + next(recipients)[0]
             if kind == POST_EXEC:
@@ -76,7 +76,8 @@ def restored(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
                 raise RlpError("no recipient")
             before = chain + encode_int(nonce) if kind else encode_int(nonce)
             between = encode_int(gas_limit) + recipient
-            after = _signed(leads[lead if kind else next(protected) + lead], *signature)
+            lead = leads[parity if kind else next(protected) + parity]
+            after = b"\xa0".join((lead, r, s)) if r[0] and s[0] else lead + _shortest(r) + _shortest(s)
             head = _TYPE_BYTES[kind] + list_header(end - value + len(before) + len(between) + len(after))
             parts = head, before, data[fees:call_data], between, data[value:fees], data[call_data:end], after
             yield b"".join(parts)
@@ -96,11 +97,9 @@ def _bit_text(bits: int, count: int) -> str:
     return bin(bits)[:1:-1].ljust(count, "0")
 
 
-def _signed(lead: bytes, r: bytes, s: bytes) -> bytes:
-    """`lead`, then r and s as integers."""
-    if r[0] and s[0]:
-        return b"\xa0".join((lead, r, s))
-    return lead + encode_bytes(r.lstrip(b"\0")) + encode_bytes(s.lstrip(b"\0"))
+def _shortest(word: bytes) -> bytes:
+    """A word as an integer."""
+    return encode_bytes(word.lstrip(b"\0"))
 
 
 # --- strict reading of fields --------------------------------------------------------------------------------------
@@ -125,7 +124,8 @@ def _fields(data: bytes, at: int, end: int, kind: int) -> tuple[int, int, int]:
             for start in value, fees, _after_number(data, fees, end):
                 _after_number(data, start, end, 32)
             at = _after_authorizations(data, at, end)
-    _expect_end(at, end)
+    if at != end:
+        raise RlpError("too many fields")
     return value, fees, call_data
 
 

@@ -11,6 +11,7 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.upgrades import upgrade_gas, upgrade_transactions
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
@@ -81,14 +82,25 @@ def prepare_attributes(
             f"cannot build L2 block on top {parent} for time {timestamp}"
             f" before L1 origin {epoch.ref} at time {epoch.timestamp}"
         )
-    info = _l1_info(config, l1_chain, in_force, epoch, sequence_number)
-    return Prepared(_template(config, schedule, timestamp, in_force, epoch, info, users), in_force)
+    layout = schedule.l1_info_format(timestamp)
+    info = _l1_info(config, l1_chain, layout, in_force, epoch, sequence_number)
+    first = l1_info_deposit(info, layout, schedule.l2(timestamp).regolith_deposits)
+    return Prepared(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
 
 
 def _l1_info(
-    config: RollupConfig, l1_chain: L1Chain, in_force: SystemConfig, epoch: L1Header, sequence_number: int
+    config: RollupConfig,
+    l1_chain: L1Chain,
+    layout: L1InfoFormat,
+    in_force: SystemConfig,
+    epoch: L1Header,
+    sequence_number: int,
 ) -> L1Info:
-    """Every value that any layout may want, by 2.3; the scalars only where they can be read."""
+    """Every value that any layout may want, by 2.3; the packed scalars only where they are."""
+    try:
+        scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
+    except ScalarError as error:
+        raise L1InfoRefusedError(f"failed to create l1InfoTx: {error}") from None
     return L1Info(
         number=epoch.number,
         timestamp=epoch.timestamp,
@@ -98,22 +110,13 @@ def _l1_info(
         batcher=in_force.batcher,
         overhead=in_force.overhead,
         scalar=in_force.scalar,
+        base_fee_scalar=scalars[0],
+        blob_base_fee_scalar=scalars[1],
         blob_base_fee=l1_blob_base_fee(l1_chain, epoch, config.pectra_blob_schedule_time),
         operator_fee_scalar=int.from_bytes(in_force.operator_fee_params[20:24], "big"),
         operator_fee_constant=int.from_bytes(in_force.operator_fee_params[24:32], "big"),
         da_footprint_gas_scalar=in_force.da_footprint_gas_scalar or DEFAULT_DA_FOOTPRINT_GAS_SCALAR,
     )
-
-
-def _first_transaction(schedule: ForkSchedule, timestamp: int, info: L1Info) -> bytes:
-    layout = schedule.l1_info_format(timestamp)
-    if layout.packed:
-        try:
-            base_fee_scalar, blob_base_fee_scalar = fee_scalars(info.scalar)
-        except ScalarError as error:
-            raise L1InfoRefusedError(f"failed to create l1InfoTx: {error}") from None
-        info = msgspec.structs.replace(info, base_fee_scalar=base_fee_scalar, blob_base_fee_scalar=blob_base_fee_scalar)
-    return l1_info_deposit(info, layout, schedule.l2(timestamp).regolith_deposits)
 
 
 def _template(
@@ -122,20 +125,21 @@ def _template(
     timestamp: int,
     in_force: SystemConfig,
     epoch: L1Header,
-    info: L1Info,
-    users: tuple[bytes, ...],
+    deposits: tuple[bytes, ...],
 ) -> PayloadAttributes:
-    rules, activations = schedule.l2(timestamp), schedule.activations(timestamp)
-    upgrades = upgrade_transactions(activations, config.dependency_set_size > 1)
+    rules, activations, gas_limit = schedule.l2(timestamp), schedule.activations(timestamp), in_force.gas_limit
+    if activations:
+        deposits += upgrade_transactions(activations, config.dependency_set_size > 1)
+        gas_limit += upgrade_gas(activations)
     return PayloadAttributes(
         timestamp=timestamp,
         prev_randao=epoch.mix_hash,
         fee_recipient=SEQUENCER_FEE_VAULT,
         withdrawals=rules.withdrawals,
         parent_beacon_root=(epoch.parent_beacon_root or ZERO_HASH) if rules.beacon_root else None,
-        transactions=(_first_transaction(schedule, timestamp, info), *users, *upgrades),
+        transactions=deposits,
         no_tx_pool=True,
-        gas_limit=(in_force.gas_limit + upgrade_gas(activations)) & U64_MASK,
+        gas_limit=gas_limit & U64_MASK,
         eip1559_params=in_force.eip1559_params if rules.eip1559_params else None,
         min_base_fee=in_force.min_base_fee if rules.min_base_fee else None,
     )
