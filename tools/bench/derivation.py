@@ -5,7 +5,7 @@ import argparse
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import brotlicffi
@@ -14,13 +14,14 @@ import msgspec
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.deriver import Deriver
 from rollup_node.stages.derivation.needs import Attributes, NeedDecoded, NeedL1Block
-from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.messages import PipelineStart
-from rollup_node.stages.protocol.attributes import config_after
+from rollup_node.stages.protocol.attributes import config_after, prepare_attributes, with_transactions
+from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.tools.bench import chain as made
 from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.measure import Figure, repeat, show
@@ -40,17 +41,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     pool = made.real_transactions(given.channels)
     chain = made.make(given.blocks, pool)
-    attributes = derive(chain, decoded(chain), keep=True)[1]
+    job = Job(chain)
     full: list[float] = []
     native: list[float] = []
     for _ in range(given.runs + 1):
-        native.append(native_seconds(chain, attributes) / chain.blocks * MICRO)
-        full.append(full_seconds(chain) / chain.blocks * MICRO)
-    cache = decoded(chain)
-    sequential = repeat(given.runs, 1, lambda: derive(chain, cache, keep=False)[0] / chain.blocks * MICRO)
+        native.append(native_seconds(chain, job.attributes) / chain.blocks * MICRO)
+        full.append(job.seconds(decoding=True) / chain.blocks * MICRO)
+    sequential = repeat(given.runs, 1, lambda: job.seconds(decoding=False) / chain.blocks * MICRO)
+    building = repeat(given.runs, 1, lambda: building_seconds(chain, job.attributes) / chain.blocks * MICRO)
     growth = memory_growth(made.make(given.long, pool))
     one, two = (worker_seconds(chain.bodies * 4, workers) for workers in (1, 2))
     ratios = tuple(ours / alone for ours, alone in zip(full[1:], native[1:], strict=True))
+    rules = tuple(whole - part for whole, part in zip(sequential, building, strict=True))
     return show(
         f"derivation, {chain.blocks} blocks of {made.TRANSACTIONS} real transactions",
         [
@@ -58,59 +60,62 @@ def main(argv: Sequence[str] | None = None) -> int:
             Figure("channel body to attributes JSON", "us", tuple(full[1:])),
             Figure("ratio", "x", ratios, RATIO),
             Figure("rules and attributes, channels decoded before", "us", sequential),
-            Figure("of it the rules alone", "us", (rules_only(chain, cache, attributes, sequential),), RULES_US),
-            Figure(f"growth of memory, blocks 2,000 to {given.long}", "MiB", (growth,), GROWTH_MIB),
+            Figure("of it the rules alone", "us", rules, RULES_US),
+            Figure(f"growth of memory, after a fifth of {given.long} blocks", "MiB", (growth,), GROWTH_MIB),
             Figure("one worker's time against two's", "x", (one / two,)),
         ],
     ) | (0 if one / two >= SCALING else 1)
 
 
-def rules_of(config: object = None) -> SpanRules:
-    """How the made-up chain's spans are read."""
-    return SpanRules(10, made.GENESIS_TIME, made.BLOCK_TIME)
+class Job:
+    """The derivation of a chain, with what it answers the deriver made before, so that only the deriver is measured."""
 
+    def __init__(self, chain: made.MadeChain) -> None:
+        self._chain = chain
+        self._config = made.config()
+        self._blocks = {number: chain.l1_block(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
+        self._refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
+        self._systems = [self._config.genesis.system_config]
+        self._decoded: dict[bytes, tasks.DecodedChannel] = {}
+        self.attributes: list[PayloadAttributes] = []
+        for _ in self._derive(decoding=True):
+            pass
 
-def decoded(chain: made.MadeChain) -> dict[bytes, tasks.DecodedChannel]:
-    """All channels, decoded, by body."""
-    return {body: tasks.run(tasks.DecodeChannel(body, made.MAX_BYTES, True, rules_of())) for body in chain.bodies}
+    def seconds(self, decoding: bool) -> float:
+        """Of one derivation: from the L1 blocks to the engine's JSON, or the sequential part of it, without decoding
+        and encoding."""
+        started = time.process_time()
+        for each in self._derive(decoding):
+            if decoding:
+                encode_attributes(each)
+        return time.process_time() - started
 
+    def _derive(self, decoding: bool) -> Iterator[PayloadAttributes]:
+        deriver = Deriver(self._config, L1_CHAINS[1])
+        safe, system = self._refs[0], self._systems[0]
+        deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
+        for number in range(1, self._chain.blocks + 1):
+            found = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
+            if len(self._systems) == number:
+                self._systems.append(config_after(self._config, found, number))
+                self.attributes.append(found)
+            yield found
 
-def derive(
-    chain: made.MadeChain, cache: dict[bytes, tasks.DecodedChannel] | None, keep: bool
-) -> tuple[float, list[PayloadAttributes]]:
-    """Seconds to derive the whole chain, and its attributes if they are kept. Without a cache channels are decoded
-    on the way and attributes are encoded as JSON."""
-    config = made.config()
-    deriver = Deriver(config, L1_CHAINS[1])
-    safe, system = made.l2_ref(0), config.genesis.system_config
-    deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
-    blocks = [chain.l1_block(number) for number in range(chain.first_l1, chain.last_l1 + 1)]
-    refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
-    kept: list[PayloadAttributes] = []
-    spent, started = 0.0, time.process_time()
-    while safe.number < chain.blocks:
-        output = deriver.step(safe, system)
-        if isinstance(output, Attributes):
-            if cache is None:
-                encode_attributes(output.attributes)
-            if keep:
-                kept.append(output.attributes)
-            pause = time.process_time()
-            system = config_after(config, output.attributes, safe.number + 1)
-            safe = refs[safe.number + 1]
-            spent += time.process_time() - pause
-        elif isinstance(output, NeedDecoded):
-            deriver.add_decoded(output.key, tasks.run(output.task) if cache is None else cache[output.task.body])
-        elif isinstance(output, NeedL1Block):
-            deriver.add_l1_block(blocks[output.number - chain.first_l1])
-        else:
-            raise RuntimeError(f"the made-up chain does not derive: {output}")
-    return time.process_time() - started - spent, kept
-
-
-def full_seconds(chain: made.MadeChain) -> float:
-    """Everything between the L1 blocks and the engine's JSON."""
-    return derive(chain, None, keep=False)[0]
+    def _attributes(
+        self, deriver: Deriver, safe: L2BlockRef, system: SystemConfig, decoding: bool
+    ) -> PayloadAttributes:
+        while True:
+            output = deriver.step(safe, system)
+            if isinstance(output, Attributes):
+                return output.attributes
+            if isinstance(output, NeedDecoded):
+                if decoding:
+                    self._decoded[output.key] = tasks.run(output.task)
+                deriver.add_decoded(output.key, self._decoded[output.key])
+            elif isinstance(output, NeedL1Block):
+                deriver.add_l1_block(self._blocks[output.number])
+            else:
+                raise RuntimeError(f"the made-up chain does not derive: {output}")
 
 
 def native_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
@@ -125,15 +130,8 @@ def native_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes
     return time.process_time() - started
 
 
-def rules_only(
-    chain: made.MadeChain,
-    cache: dict[bytes, tasks.DecodedChannel],
-    attributes: Sequence[PayloadAttributes],
-    sequential: Sequence[float],
-) -> float:
-    """The sequential part less the building of attributes, in microseconds a block."""
-    from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
-
+def building_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
+    """The building of attributes alone."""
     config = made.config()
     system = config.genesis.system_config
     refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
@@ -143,29 +141,35 @@ def rules_only(
         parent, epoch = refs[number - 1], headers[refs[number].l1_origin.number]
         prepared = prepare_attributes(config, L1_CHAINS[1], parent, system, epoch, (), ())
         with_transactions(prepared.attributes, each.transactions[1:])
-    building = (time.process_time() - started) / chain.blocks * MICRO
-    return sorted(sequential)[len(sequential) // 2] - building
+    return time.process_time() - started
 
 
 def memory_growth(chain: made.MadeChain) -> float:
-    """How much the peak memory rises after the first 2,000 blocks of a long run, in MiB."""
+    """How much more memory is resident at the worst after the first fifth of a long run than within it, in MiB."""
     config = made.config()
     deriver = Deriver(config, L1_CHAINS[1])
     safe, system = made.l2_ref(0), config.genesis.system_config
     deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
-    settled = 0
+    early = late = 0
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)
         if isinstance(output, Attributes):
             system = config_after(config, output.attributes, safe.number + 1)
             safe = made.l2_ref(safe.number + 1)
-            if safe.number == min(2_000, chain.blocks // 2):
-                settled = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            if safe.number > chain.blocks // 5:
+                late = max(late, resident())
+            else:
+                early = max(early, resident())
         elif isinstance(output, NeedDecoded):
             deriver.add_decoded(output.key, tasks.run(output.task))
         elif isinstance(output, NeedL1Block):
             deriver.add_l1_block(chain.l1_block(output.number))
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - settled) / 1024
+    return (late - early) / 2**20
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 if __name__ == "__main__":
