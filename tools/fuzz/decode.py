@@ -4,7 +4,6 @@ line on standard error must name its file, an offset and a rule. The first input
 
 import argparse
 import json
-import os
 import re
 import resource
 import subprocess
@@ -107,23 +106,16 @@ class Runner:
 
     def program(self, words: list[str]) -> dict[str, Any]:
         """How a run as a program of its own ended."""
-        out, err = self._folder / "out", self._folder / "err"
+        out, err, peak = self._folder / "out", self._folder / "err", self._folder / "peak"
+        peak.write_text("0")
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            command = [sys.executable, "-m", "rollup_node.node", "decode", *words]
-            process = subprocess.Popen(command, stdout=stdout, stderr=stderr, preexec_fn=_limit)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            command = [sys.executable, "-m", "rollup_node.tools.fuzz.decode_child", "--once", str(peak), *words]
+            code = subprocess.run(command, stdout=stdout, stderr=stderr, preexec_fn=_limit, check=False).returncode
         with out.open("rb") as lines:
             count = sum(piece.count(b"\n") for piece in iter(lambda: lines.read(1 << 20), b""))
         errors = err.read_text().splitlines()
-        found = err.read_text() if "Traceback" in errors else ""
-        return {
-            "code": process.returncode,
-            "lines": count,
-            "errors": errors,
-            "traceback": found,
-            "peak_kb": usage.ru_maxrss,
-        }
+        found = err.read_text() if any(line.startswith("Traceback") for line in errors) else ""
+        return {"code": code, "lines": count, "errors": errors, "traceback": found, "peak_kb": int(peak.read_text())}
 
 
 def _limit() -> None:

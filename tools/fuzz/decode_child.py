@@ -1,7 +1,9 @@
 """Runs `rollup-node decode` again and again in one process, and says how each run ended and what memory it took.
 
 A line of JSON comes in for each run, the words of its command line; a line goes out with its exit code, how many lines
-it wrote, its lines on standard error, the traceback if there was one, and its peak memory in KB."""
+it wrote, its lines on standard error, the traceback if there was one, and its peak memory in KB. With `--once FILE
+WORDS` it runs once, as a program of its own would, and writes its peak memory to the file. (The memory that the kernel
+tells of a child that ended counts that of its parent before the start.)"""
 
 import json
 import sys
@@ -65,5 +67,14 @@ def main(given: TextIO, answers: TextIO) -> None:
         answers.flush()
 
 
+def once(report: str, words: list[str]) -> int:
+    """One run that writes where the command writes; its exit code."""
+    code = cli.main(["decode", *words])
+    Path(report).write_text(str(_peak_kb()))
+    return code
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--once"]:
+        sys.exit(once(sys.argv[2], sys.argv[3:]))
     main(sys.stdin, sys.stdout)
