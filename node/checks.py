@@ -246,33 +246,49 @@ def _is_final(error: EndpointError | RpcFailure) -> bool:
 # --- ports -----------------------------------------------------------------------------------------------------------
 
 
-def check_port(option: str, address: str, port: int) -> None:
+class Listener(NamedTuple):
+    """A server of the node, with the options that say where it listens."""
+
+    address_option: str
+    port_option: str
+    address: str
+    port: int
+    is_udp: bool = False
+
+
+def check_port(listener: Listener) -> None:
     """SetupError if nobody could listen there now; 0 is always free."""
+    address, port = listener.address, listener.port
     if port == 0:
         return
+    kind = socket.SOCK_DGRAM if listener.is_udp else socket.SOCK_STREAM
     try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, target = found[0]
-        with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(target)
-            listener.listen(1)
+        family, kind, protocol, _, target = socket.getaddrinfo(address, port, type=kind, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, kind, protocol) as opened:
+            if not listener.is_udp:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(target)
+            if not listener.is_udp:
+                opened.listen(1)
     except OSError as error:
+        shown = f"UDP port {port}" if listener.is_udp else f"port {port}"
         if error.errno == errno.EADDRINUSE:
             raise SetupError(
-                f"port {port} is in use on {address}: stop the program that uses it, or give another --{option}.port"
+                f"{shown} is in use on {address}: stop the program that uses it, or give another"
+                f" --{listener.port_option}"
             ) from None
         reason = error.strerror or error
         raise SetupError(
-            f"cannot listen on {address} port {port} (--{option}.addr, --{option}.port): {reason}"
+            f"cannot listen on {address} {shown} (--{listener.address_option}, --{listener.port_option}): {reason}"
         ) from None
 
 
-def check_ports(listeners: Sequence[tuple[str, str, int]]) -> None:
-    """Checks (option group, address, port) of every server of the node, also against each other."""
-    taken: dict[int, str] = {}
-    for option, address, port in listeners:
-        if port and port in taken:
-            raise SetupError(f"--{taken[port]}.port and --{option}.port are both {port}: give one another port")
-        taken[port] = option
-        check_port(option, address, port)
+def check_ports(listeners: Sequence[Listener]) -> None:
+    """Checks every server of the node, also against each other."""
+    taken: dict[tuple[int, bool], str] = {}
+    for listener in listeners:
+        key, option = (listener.port, listener.is_udp), listener.port_option
+        if listener.port and key in taken:
+            raise SetupError(f"--{taken[key]} and --{option} are both {listener.port}: give one another port")
+        taken[key] = option
+        check_port(listener)

@@ -9,14 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from rollup_node.ipc import log
 from rollup_node.ipc.log import Level
 from rollup_node.node.chain_choice import ChosenChain, choose_chain
-from rollup_node.node.checks import Endpoints, check_endpoints
+from rollup_node.node.checks import Endpoints, Listener, check_endpoints
 from rollup_node.node.jwt_file import JwtSecret, load_jwt_secret
 from rollup_node.node.logs import LogSettings, formatter
 from rollup_node.node.options.rules import check_options, option_warnings
 from rollup_node.node.options.values import Values
+from rollup_node.node.peers import plan_peers
 from rollup_node.node.processes import Row, node_rows
 from rollup_node.node.rundir import METRICS, SEQUENCER_STATE
 from rollup_node.node.settings import NodeSettings
@@ -56,8 +59,14 @@ def plan_node(values: Values) -> NodePlan:
     jwt = load_jwt_secret(values["l2.jwt-secret"])
     if jwt.is_new:
         notices.append(Notice(Level.INFO, f"made a new JWT secret in {jwt.path}: the execution engine needs it"))
+    configs: dict[str, object] = {}
     if not values["p2p.disable"]:
-        notices.append(Notice(Level.WARN, "this version runs without the peer-to-peer network"))
+        peering = plan_peers(values, chain)
+        configs["p2p"] = peering.config
+        if peering.new_key is not None:
+            notices.append(Notice(Level.INFO, f"made a new network key in {peering.new_key}"))
+        if values["sequencer.enabled"] and peering.config.sequencer_key is None:
+            notices.append(Notice(Level.WARN, "blocks are sequenced but not gossiped: there is no p2p.sequencer.key"))
     directory = Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else _private_directory()
     settings = NodeSettings(
         version=version(),
@@ -65,7 +74,7 @@ def plan_node(values: Values) -> NodePlan:
         runtime_dir=directory,
         check=partial(check_endpoints, endpoints(values, chain, jwt)),
     )
-    rows = node_rows(stage_configs(values, chain, jwt, directory), worker_count(values))
+    rows = node_rows(stage_configs(values, chain, jwt, directory) | configs, worker_count(values))
     return NodePlan(rows, settings, tuple(notices))
 
 
@@ -96,9 +105,13 @@ def endpoints(values: Values, chain: ChosenChain, jwt: JwtSecret) -> Endpoints:
 
 
 def stage_configs(values: Values, chain: ChosenChain, jwt: JwtSecret, directory: Path) -> dict[str, object]:
-    """Each role's config."""
+    """The config of each role but p2p."""
     return {
-        "l1": l1_config(values, chain),
+        "l1": msgspec.structs.replace(
+            l1_config(values, chain),
+            runtime_config=not values["p2p.disable"],
+            runtime_config_interval=values["l1.runtime-config-reload-interval"],
+        ),
         "blobs": blobs_config(values, chain),
         "derivation": DerivationConfig(
             rollup=chain.config,
@@ -159,6 +172,8 @@ def _engine(values: Values, chain: ChosenChain, jwt: JwtSecret, directory: Path)
         withdrawal_root_from_state=values["fetch-withdrawal-root-from-state"],
         skip_sync_start_check=values["l2.skip-sync-start-check"],
         sequencer_state_file=str(directory / SEQUENCER_STATE),
+        p2p=not values["p2p.disable"],
+        fill_gaps=values["p2p.sync.req-resp"],
     )
 
 
@@ -173,13 +188,22 @@ def _rpc(values: Values, chain: ChosenChain, directory: Path) -> RpcConfig:
         metrics_port=values["metrics.port"],
         metrics_dir=str(directory / METRICS),
         rollup=chain.config,
+        p2p=not values["p2p.disable"],
     )
 
 
-def listeners(values: Values) -> list[tuple[str, str, int]]:
-    """The servers of the node: option group, address, port."""
+def listeners(values: Values) -> list[Listener]:
+    """The servers of the node."""
     groups = ["rpc", *(["metrics"] if values["metrics.enabled"] else [])]
-    return [(group, values[f"{group}.addr"], values[f"{group}.port"]) for group in groups]
+    found = [
+        Listener(f"{group}.addr", f"{group}.port", values[f"{group}.addr"], values[f"{group}.port"]) for group in groups
+    ]
+    if not values["p2p.disable"]:
+        ip, tcp, udp = values["p2p.listen.ip"], values["p2p.listen.tcp"], values["p2p.listen.udp"]
+        found.append(Listener("p2p.listen.ip", "p2p.listen.tcp", ip, tcp))
+        if not values["p2p.no-discovery"]:
+            found.append(Listener("p2p.listen.ip", "p2p.listen.udp", ip, udp or tcp, is_udp=True))
+    return found
 
 
 def log_notices(plan: NodePlan, warnings: Sequence[str]) -> None:

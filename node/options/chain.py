@@ -48,9 +48,8 @@ NETWORK = Section(
         ),
         Option(
             *("syncmode.req-resp", BOOL, "false", "NODE_SYNCMODE_REQ_RESP"),
-            "Fill gaps in the unsafe chain by requests to peers.",
+            "Fill gaps in the unsafe chain by requests to peers; p2p.sync.req-resp alone does so too.",
             hidden=True,
-            missing="sync by requests to peers",
         ),
         Option(
             *("syncmode.offset-el-safe", DURATION, "12h0m0s", "NODE_SYNCMODE_OFFSET_EL_SAFE"),

@@ -40,8 +40,7 @@ PEERS = Section(
         ),
         Option(
             *("p2p.bootnodes", TEXTS, None, "NODE_P2P_BOOTNODES"),
-            "Node records (ENR) that discovery starts from.",
-            missing="the peer-to-peer network",
+            "Node records (ENR) that discovery starts from; those built in serve only networks built in.",
         ),
         Option(*("p2p.disable", BOOL, "false", "NODE_P2P_DISABLE"), "Run without the peer-to-peer network."),
         Option(
@@ -92,13 +91,10 @@ PEERS = Section(
             *("p2p.sequencer.key", KEY, None, "NODE_P2P_SEQUENCER_KEY"),
             "Private key that a sequencer signs its blocks with.",
             secret=True,
-            missing="the peer-to-peer network",
-            harmless=("",),
         ),
         Option(
             *("p2p.static", TEXTS, None, "NODE_P2P_STATIC"),
             "Trusted peers to stay connected with, as multiaddresses.",
-            missing="the peer-to-peer network",
         ),
         Option(
             *("p2p.sync.onlyreqtostatic", BOOL, "false", "NODE_P2P_SYNC_ONLYREQTOSTATIC"),

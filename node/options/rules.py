@@ -36,9 +36,9 @@ def option_warnings(values: Values) -> Iterator[str]:
             yield f"{values.source(name)}: {warning}"
     if values.given("syncmode.offset-el-safe") and values["syncmode.offset-el-safe"] > 0:
         yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"
-    if values.given("l1.runtime-config-reload-interval") and values["l1.runtime-config-reload-interval"] > 0:
+    if values.given("l1.runtime-config-reload-interval") and values["p2p.disable"]:
         source = values.source("l1.runtime-config-reload-interval")
-        yield f"{source}: the runtime config serves the peer-to-peer network, which this version runs without"
+        yield f"{source}: the runtime config serves the peer-to-peer network, which is switched off"
 
 
 def _required(values: Values) -> Iterator[str]:
@@ -102,6 +102,10 @@ def _peers(values: Values) -> Iterator[str]:
     security = values["p2p.security"]
     if "none" in security and len(security) > 1:
         yield f"cannot mix secure transport protocols with no-security: {values.source('p2p.security')}"
+    elif "noise" not in security:
+        yield f"peers are spoken to by noise only: {values.source('p2p.security')} has to name it"
+    if "yamux" not in values["p2p.mux"]:
+        yield f"streams are multiplexed by yamux only: {values.source('p2p.mux')} has to name it"
     if not values["p2p.peerstore.path"]:
         yield "peerstore path must be specified, use 'memory' to keep nothing on disk (--p2p.peerstore.path)"
     scoring = peer_scoring(values)
@@ -202,8 +206,7 @@ RULES: tuple[Rule, ...] = (
 def _lacking(values: Values) -> Iterator[str]:
     for name in values.names_given():
         option = OPTIONS[name]
-        is_peer_option = name.startswith("p2p.")
-        if option.missing is None or (is_peer_option and values["p2p.disable"]):
+        if option.missing is None:
             continue
         without_part = (option.kind.read(text) for text in option.harmless)
         default = None if option.default is None else option.kind.read(option.default)

@@ -39,6 +39,7 @@ class PeersClient:
         self._last = 0
         self._publishing: dict[int, _Publishing] = {}
         self._want_at = 0.0
+        self._problem: str | None = None
         self._client = bus.connect("p2p.blocks", self._take)
 
     def publish(self, payload: ExecutionPayload) -> None:
@@ -71,7 +72,9 @@ class PeersClient:
     def _give_up(self, number: int, reason: str) -> None:
         block = self._publishing.pop(number).message.payload
         self._meter.count("publishing_errors")
-        log.warn("a sequenced block was not published", number=block.block_number, reason=reason)
+        tell = log.debug if reason == self._problem else log.warn
+        tell("a sequenced block was not published", number=block.block_number, reason=reason)
+        self._problem = reason
 
     def _take(self, message: Any) -> None:
         if isinstance(message, BlockArrived):
@@ -81,3 +84,4 @@ class PeersClient:
                 self._give_up(message.id, message.error)
             else:
                 del self._publishing[message.id]
+                self._problem = None

@@ -92,25 +92,24 @@ class GossipService:
 
     def publish(self, payload: ExecutionPayload) -> str | None:
         """Signs a block and gossips it; why it could not be, or None. One that is out already is no error."""
-        number = payload.block_number
         if self._signer is None:
-            return f"the node has no key to sign with (p2p.sequencer.key): block {number} cannot be published"
+            return "the node has no key to sign with (p2p.sequencer.key)"
         version = block_message.version_at(self._config.rollup, payload.timestamp)
         try:
             part = block_message.signed_part(payload, version)
         except SszError as error:
-            return f"block {number} cannot be encoded: {error}"
+            return f"the block cannot be encoded: {error}"
         signature = self._signer.sign(self._chain_id, part)
         now = time.monotonic()
         judged = self._validator.judge(version, signature + part, time.time(), now)
         if judged.fault is Fault.SEEN:
             return None
         if judged.verdict is not Verdict.ACCEPT:
-            return f"peers would not accept block {number}: {judged}"
+            return f"peers would not accept the block: {judged}"
         topic = block_message.block_topic(self._chain_id, version)
         count = self.router.publish(topic, block_message.compose(signature, part), now)
         self._flush()
-        log.debug("published a block", number=number, peers=count or 0)
+        log.debug("published a block", number=payload.block_number, peers=count or 0)
         return None
 
     # --- what peers say --------------------------------------------------------------------------------------------

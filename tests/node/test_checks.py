@@ -11,7 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.node.checks import Endpoints, Patience, check_endpoints, check_port, check_ports
+from rollup_node.node.checks import Endpoints, Listener, Patience, check_endpoints, check_port, check_ports
 from rollup_node.node.exits import SetupError
 from rollup_node.node.networks import find_network
 
@@ -242,25 +242,39 @@ def listening() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
+def listener(port: int, group: str = "rpc", address: str = "127.0.0.1", is_udp: bool = False) -> Listener:
+    return Listener(f"{group}.addr", f"{group}.port", address, port, is_udp)
+
+
 def test_a_port_in_use_is_named() -> None:
     with listening() as port, pytest.raises(SetupError) as caught:
-        check_port("rpc", "127.0.0.1", port)
+        check_port(listener(port))
     assert str(caught.value) == (
         f"port {port} is in use on 127.0.0.1: stop the program that uses it, or give another --rpc.port"
     )
-    check_port("rpc", "127.0.0.1", port)
-    check_port("rpc", "127.0.0.1", 0)
+    check_port(listener(port))
+    check_port(listener(0))
+
+
+def test_a_udp_port_in_use_is_named() -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(SetupError, match=f"^UDP port {port} is in use on 127.0.0.1: .* another --p2p.port$"):
+            check_port(listener(port, "p2p", is_udp=True))
+    check_port(listener(port, "p2p", is_udp=True))
 
 
 def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(SetupError, match=r"cannot listen on 192\.0\.2\.1 port 9999 \(--rpc\.addr, --rpc\.port\)"):
-        check_port("rpc", "192.0.2.1", 9999)
+        check_port(listener(9999, address="192.0.2.1"))
 
 
 def test_two_servers_need_two_ports() -> None:
-    check_ports([("rpc", "127.0.0.1", 0), ("metrics", "127.0.0.1", 0)])
+    check_ports([listener(0), listener(0, "metrics")])
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with pytest.raises(SetupError, match=f"--rpc.port and --metrics.port are both {port}"):
-        check_ports([("rpc", "127.0.0.1", port), ("metrics", "127.0.0.1", port)])
+        check_ports([listener(port), listener(port, "metrics")])
+    check_ports([listener(port), listener(port, "p2p", is_udp=True)])

@@ -116,7 +116,8 @@ def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}"
         words = ("--network=op-sepolia", f"--l1={url}", f"--l2={url}", f"--l1.beacon={url}", "--rpc.port=0")
-        done = run(*words, "--rpc.addr=127.0.0.1", "--runtime.dir=run", folder=tmp_path)
+        words += ("--p2p.disable", "--runtime.dir=run")
+        done = run(*words, "--rpc.addr=127.0.0.1", folder=tmp_path)
         server.shutdown()
         thread.join()
     assert done.returncode == Exit.SETUP

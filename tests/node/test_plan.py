@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.log import Level
+from rollup_node.node.checks import Listener
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.networks import find_network
 from rollup_node.node.options.errors import OptionError
@@ -16,7 +17,7 @@ from rollup_node.node.processes import PROCESSES
 
 SECRET = "11" * 32
 NEEDED = ("--network=op-sepolia", "--l2=http://e:8551", "--l1.beacon=http://b:5052")
-WITHOUT_PEERS = Notice(Level.WARN, "this version runs without the peer-to-peer network")
+NEW_KEY = Notice(Level.INFO, "made a new network key in node_p2p_priv.txt")
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +37,11 @@ def config(made: NodePlan, role: str) -> Any:
 
 def test_every_process_gets_its_row() -> None:
     made = plan()
-    assert [row.role for row in made.rows] == [kind.role for kind in PROCESSES if not kind.optional]
+    assert [row.role for row in made.rows] == [kind.role for kind in PROCESSES]
     assert made.settings.version.startswith("v")
     assert made.settings.log == LogSettings()
     assert made.settings.check is not None
-    assert made.notices == (WITHOUT_PEERS,)
+    assert made.notices == (NEW_KEY,)
 
 
 def test_values_reach_the_stages() -> None:
@@ -116,7 +117,7 @@ def test_notices_go_to_the_log_at_their_level(capsysbinary: pytest.CaptureFixtur
     log_notices(plan("--log.level=warn"), ["a variable is unknown"])
     written = capsysbinary.readouterr().out.decode()
     assert "lvl=warn" in written and 'msg="a variable is unknown"' in written
-    assert WITHOUT_PEERS.text in written
+    assert NEW_KEY.text not in written
     log_notices(plan("--log.level=error"), ["a variable is unknown"])
     assert capsysbinary.readouterr().out == b""
 
@@ -131,7 +132,15 @@ def test_options_are_checked_before_any_file_is_made(in_a_folder: Path) -> None:
 
 
 def test_listeners() -> None:
-    values = parse_options(["--rpc.port=1", "--metrics.port=2"], {}).values
-    assert listeners(values) == [("rpc", "0.0.0.0", 1)]
-    values = parse_options(["--rpc.port=1", "--metrics.port=2", "--metrics.enabled"], {}).values
-    assert listeners(values) == [("rpc", "0.0.0.0", 1), ("metrics", "0.0.0.0", 2)]
+    rpc = Listener("rpc.addr", "rpc.port", "0.0.0.0", 1)
+    metrics = Listener("metrics.addr", "metrics.port", "0.0.0.0", 2)
+    words = ["--rpc.port=1", "--metrics.port=2"]
+    assert listeners(parse_options([*words, "--p2p.disable"], {}).values) == [rpc]
+    assert listeners(parse_options([*words, "--p2p.disable", "--metrics.enabled"], {}).values) == [rpc, metrics]
+    tcp = Listener("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
+    udp = Listener("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
+    words += ["--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=9999"]
+    assert listeners(parse_options(words, {}).values) == [rpc, tcp, udp]
+    assert listeners(parse_options([*words, "--p2p.no-discovery"], {}).values) == [rpc, tcp]
+    other = udp._replace(port=9998)
+    assert listeners(parse_options([*words, "--p2p.listen.udp=9998"], {}).values) == [rpc, tcp, other]

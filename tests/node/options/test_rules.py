@@ -108,9 +108,6 @@ def test_a_stored_sequencer_state_and_the_conductor_exclude_each_other(tmp_path:
         (("--experimental.sequencer-api",), "the test sequencer RPC"),
         (("--l2.follow.source=http://x",), "following another node"),
         (("--rpc.admin-state=x",), "keeping the state of the admin API"),
-        (("--p2p.static=/ip4/1.2.3.4",), "the peer-to-peer network"),
-        (("--p2p.bootnodes=enr:x",), "the peer-to-peer network"),
-        ((f"--p2p.sequencer.key={'11' * 32}",), "the peer-to-peer network"),
         (("--l1=ws://a",), "WebSocket endpoints"),
         (("--l1=http://a,wss://b",), "WebSocket endpoints"),
         (("--l2=ws://a",), "WebSocket endpoints"),
@@ -153,7 +150,9 @@ def test_options_without_effect_give_a_warning() -> None:
         "flag --snapshotlog.file: it has no effect any more",
         "flag --heartbeat.enabled: it has no effect any more",
         "flag --syncmode.offset-el-safe: it acts only with --syncmode=execution-layer",
-        f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which this version runs without",
+    ]
+    assert list(option_warnings(values_of("--p2p.disable", RELOAD))) == [
+        f"flag {RELOAD[:-3]}: the runtime config serves the peer-to-peer network, which is switched off",
     ]
     assert list(option_warnings(values_of())) == []
 
