@@ -132,16 +132,18 @@ class Arena:
         """A copy of the value, or None when the descriptor is void: the producer has died or was let go since."""
         if not 0 <= descriptor.length <= len(descriptor.slots) * self.slot_bytes <= self.capacity:
             return None
-        pieces: list[bytes] = []
+        pieces: list[memoryview] = []
         for slot, generation in descriptor.slots:
-            piece = self._read(slot, generation)
+            piece = self._piece(slot, generation)
             if piece is None:
                 return None
             pieces.append(piece)
-        value = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return value if len(value) == descriptor.length else None
+        value = b"".join(pieces)
+        whole = all(self._words[slot * self._stride // 8] == generation for slot, generation in descriptor.slots)
+        return value if whole and len(value) == descriptor.length else None
 
-    def _read(self, slot: int, generation: int) -> bytes | None:
+    def _piece(self, slot: int, generation: int) -> memoryview | None:
+        """What lies in the slot, not copied yet: the generation is to be looked at again behind the copy."""
         if not 0 <= slot < self.slots or generation <= 0:
             return None
         word = slot * self._stride // 8
@@ -151,8 +153,7 @@ class Arena:
         length = self._words[word + 1]
         if length > self.slot_bytes:
             return None
-        piece = bytes(self._octets[start : start + length])
-        return piece if self._words[word] == generation else None
+        return self._octets[start : start + length]
 
     def ack(self, reader: int, descriptor: Descriptor) -> None:
         """`reader` is done with the value. Acknowledging again, or what is void, does nothing."""
