@@ -1,4 +1,5 @@
-"""A one-shot process in derivation's place that has channels decoded by compute workers and tells how long it took."""
+"""A one-shot process in derivation's place that has channels decoded by compute workers and tells how long it took, and
+how much of its own processor time."""
 
 import asyncio
 import os
@@ -17,6 +18,13 @@ from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.metrics import Meter
 from rollup_node.tools.bench import chain as made
+
+
+class Took(msgspec.Struct, frozen=True, array_like=True):
+    """Seconds by the clock, and of the dispatching process's processor time."""
+
+    seconds: float
+    dispatcher: float
 
 
 class JobConfig(msgspec.Struct, frozen=True):
@@ -51,9 +59,10 @@ class DecodeJob:
         rules = SpanRules(10, made.GENESIS_TIME, made.BLOCK_TIME)
         work = [DecodeChannel(body, made.MAX_BYTES, True, rules) for body in self._config.bodies]
         await asyncio.gather(*(self._pool.run(task) for task in work[: 4 * self._config.workers]))
-        started = time.perf_counter()
+        started, busy = time.perf_counter(), time.process_time()
         await asyncio.gather(*(self._pool.run(task) for task in work))
-        os.write(self._config.output, f"{time.perf_counter() - started}".encode())
+        took = Took(time.perf_counter() - started, time.process_time() - busy)
+        os.write(self._config.output, msgspec.json.encode(took))
         raise Finished()
 
 
@@ -88,7 +97,7 @@ def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:
     return DecodeWorker(bus)
 
 
-def worker_seconds(bodies: Sequence[bytes], workers: int) -> float:
+def worker_seconds(bodies: Sequence[bytes], workers: int) -> Took:
     """How long `workers` compute processes take for all bodies. Forks, so that the caller's process stays as it is."""
     read, write = os.pipe()
     pid = os.fork()
@@ -99,7 +108,7 @@ def worker_seconds(bodies: Sequence[bytes], workers: int) -> float:
     with os.fdopen(read) as answer:
         text = answer.read()
     os.waitpid(pid, 0)
-    return float(text)
+    return msgspec.json.decode(text, type=Took)
 
 
 def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
