@@ -16,6 +16,9 @@ import pytest
 from rollup_node.ipc import log
 
 ROOT = Path(__file__).parent.parent
+# Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
+os.environ["NODE_P2P_NETRESTRICT"] = "127.0.0.0/8"
+os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
 LOG_AT_FIRST = log.configuration()
 TOGETHER = frozenset(
     f"tests/{name}.py"
