@@ -55,7 +55,7 @@ def test_network_json_names_everything(net: Devnet) -> None:
         assert int(call(node["engine"], "eth_chainId"), 16) == 901
         assert get(node["engine_auth"])[0] in (401, 405)
         roles = {entry["role"] for entry in net.processes(name).values()}
-        assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "rpc"}
+        assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
         assert net.processes(name)["supervisor"]["pid"] == network["pids"][f"{name} node"]
     for pid in network["pids"].values():
         os.kill(pid, 0)

@@ -23,7 +23,7 @@ def test_what_is_killed_leaves_nothing_behind(leftovers: Any) -> None:
         net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")
         folder = Path(net.node("verifier")["processes"]).parent
         pids = [entry["pid"] for entry in net.processes("verifier").values()]
-        assert len(pids) == 8 and all(map(is_alive, pids)) and sockets_below(folder)
+        assert len(pids) == 9 and all(map(is_alive, pids)) and sockets_below(folder)
         net.process.send_signal(signal.SIGSTOP)
         os.kill(net.processes("verifier")["supervisor"]["pid"], signal.SIGKILL)
 
@@ -32,6 +32,6 @@ def test_what_is_killed_leaves_nothing_behind(leftovers: Any) -> None:
 
         wait_for(lambda: not left(), f"nothing to be left: {left()}", CLEAN_SECONDS)
         assert net.ready("sequencer"), "the other node goes on"
-        assert len(leftovers.processes()) >= 5 + 8
+        assert len(leftovers.processes()) >= 5 + 9
         net.kill()
         assert leftovers.wait_until_gone(STOP_SECONDS) == []

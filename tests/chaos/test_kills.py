@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from programs import Devnet
 
-ROWS = ("l1", "blobs", "derivation", "compute", "engine", "rpc", "sweeper")
+ROWS = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
 BUG = "a bug ends"
 PROGRESS = 2
 

@@ -50,7 +50,7 @@ def _print(result: Result, as_json: bool) -> None:
     if result.output_roots_equal:
         heads = f"safe {result.safe}, finalized {result.finalized}"
         times = f"first safe block after {result.first_safe_seconds} s, {result.seconds} s in all"
-        print(f"{result.blocks} blocks, output roots equal on both nodes; {heads}; {times}")
+        print(f"{result.blocks} blocks, output roots equal on all nodes; {heads}; {times}")
     else:
         print(f"output roots DIFFER first at block {result.first_difference}")
 
@@ -60,7 +60,7 @@ def _prepare(settings: DevnetSettings) -> int:
         raise SettingsError("--prepare: give the --data-dir to write into")
     with data_directory(settings.data_dir) as root:
         places, now = Places(root), int(time.time())
-        write_secrets(places)
+        write_secrets(places, settings.nodes)
         write_json(places.l1_genesis, l1_genesis(now))
         write_json(places.l1_chain, l1_chain_config())
         write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))

@@ -1,4 +1,4 @@
-"""The end of a run: the output roots of both nodes, block by block."""
+"""The end of a run: the output roots of all nodes, block by block."""
 
 import asyncio
 from collections.abc import Mapping

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ DEV_KEYS = tuple(
     )
 )
 DEPOSITOR_KEY, BATCHER_KEY, TRANSFER_KEY, RECEIVER_KEY = DEV_KEYS
+SIGNER_KEY = Key(bytes.fromhex("47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"))
+"""Signs the sequencer's blocks; it needs no money."""
+SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
+"""Where the system config contract holds the address of who signs unsafe blocks."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,15 @@ class Places:
     def node(self, name: str) -> Path:
         return self.root / name
 
+    def peer_key(self, name: str) -> Path:
+        return self.root / f"{name}-p2p-key.txt"
+
+    def peer_database(self, name: str) -> Path:
+        return self.root / f"{name}-peers.db"
+
+    def discovery_database(self, name: str) -> Path:
+        return self.root / f"{name}-discovery.db"
+
 
 def write_json(path: Path, value: Any) -> None:
     """Writes by rename, so that a reader never sees half a file."""
@@ -93,9 +107,11 @@ def write_json(path: Path, value: Any) -> None:
     fresh.replace(path)
 
 
-def write_secrets(places: Places) -> None:
-    """The JWT secret of the engines and the batcher's key, readable by the owner only; kept when present."""
-    for path, text in ((places.jwt, secrets.token_hex(32)), (places.batcher_key, BATCHER_KEY.secret.hex())):
+def write_secrets(places: Places, nodes: Sequence[str]) -> None:
+    """The JWT secret of the engines, the batcher's key and those of peers, readable by the owner only; kept when
+    present."""
+    keys = [(places.peer_key(name), secrets.token_hex(32)) for name in nodes]
+    for path, text in ((places.jwt, secrets.token_hex(32)), (places.batcher_key, BATCHER_KEY.secret.hex()), *keys):
         if not path.exists():
             path.touch(mode=0o600)
             path.write_text(text + "\n")
@@ -112,7 +128,11 @@ def l1_genesis(timestamp: int) -> dict[str, Any]:
         "alloc": {
             **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
             to_hex(PORTAL): {"balance": "0x0", "code": "0x" + PORTAL_CODE},
-            to_hex(SYSTEM_CONFIG): {"balance": "0x0", "code": "0x" + SYSTEM_CONFIG_CODE},
+            to_hex(SYSTEM_CONFIG): {
+                "balance": "0x0",
+                "code": "0x" + SYSTEM_CONFIG_CODE,
+                "storage": {to_hex(SIGNER_SLOT): to_hex(SIGNER_KEY.address.rjust(32, b"\0"))},
+            },
         },
     }
 

@@ -24,11 +24,10 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.l1.ledger import L1Ledger
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
+from rollup_node.tools.devnet.peering import address, peer_options
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports
-from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 
-SEQUENCER, VERIFIER = "sequencer", "verifier"
-NODES = (SEQUENCER, VERIFIER)
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 EPOCH_POLL = "2s"
@@ -66,12 +65,11 @@ class Network:
         foreign = settings.foreign
         self.l1 = foreign.l1 or url(ports.l1)
         self.beacon = foreign.beacon or url(ports.beacon)
-        self.engines = {
-            SEQUENCER: foreign.sequencer_engine or self._embedded(SEQUENCER),
-            VERIFIER: foreign.verifier_engine or self._embedded(VERIFIER),
-        }
-        self.nodes = {name: url(ports.nodes[name].rpc) for name in NODES}
-        self.metrics = {name: url(ports.nodes[name].metrics) for name in NODES}
+        self._foreign_engines = {SEQUENCER: foreign.sequencer_engine, VERIFIER: foreign.verifier_engine}
+        names = settings.nodes
+        self.engines = {name: self._foreign_engines.get(name) or self._embedded(name) for name in names}
+        self.nodes = {name: url(ports.nodes[name].rpc) for name in names}
+        self.metrics = {name: url(ports.nodes[name].metrics) for name in names}
 
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
@@ -79,7 +77,7 @@ class Network:
     async def start(self) -> None:
         """Brings everything up; raises StartFailed or ChildEnded. The hashes of embedded genesis blocks are computed
         here, not asked for, so that all programs start at the same time."""
-        write_secrets(self.places)
+        write_secrets(self.places, self._settings.nodes)
         if not self._prepared():
             write_json(self.places.l1_genesis, l1_genesis(int(time.time())))
         self._start_l1()
@@ -91,11 +89,11 @@ class Network:
         self._start_engines()
         l2_zero = await self._l2_zero()
         write_json(self.places.rollup, rollup_json(self._settings, l1_zero.hash, l2_zero.hash, l2_zero.time))
-        for name in NODES:
+        for name in self.nodes:
             self.children.start(f"{name} node", self._node_command(name), self.places.log(name))
         self.children.start("batcher", self._batcher_command(), self.places.log("batcher"))
         self.describe()
-        for name in NODES:
+        for name in self.nodes:
             await self._answers(f"{name} node", self.nodes[name], "optimism_version")
 
     def _l2_genesis(self, time: int) -> dict[str, Any]:
@@ -108,10 +106,9 @@ class Network:
         return _zero_of(L1Ledger(genesis, self._settings.l1_block_time).chain.genesis)
 
     async def _l2_zero(self) -> "BlockZero":
-        """The genesis block of both engines."""
+        """The genesis block of all engines."""
         ours = _zero_of(parse_genesis(self.places.l2_genesis.read_bytes()).block)
-        foreign = self._settings.foreign
-        for name, given in ((SEQUENCER, foreign.sequencer_engine), (VERIFIER, foreign.verifier_engine)):
+        for name, given in self._foreign_engines.items():
             if given is None:
                 continue
             theirs = await self._ask_zero(f"engine of the {name}", given[0])
@@ -145,8 +142,9 @@ class Network:
                         "engine_auth": self.engines[name][1],
                         "processes": str(self.places.node(name) / "processes.json"),
                         "log": str(self.places.log(name)),
+                        "p2p": address(self.places, name, self._ports.nodes[name].p2p),
                     }
-                    for name in NODES
+                    for name in self.nodes
                 },
                 "pids": self.children.pids(),
             },
@@ -173,9 +171,8 @@ class Network:
         return [found, *listen, *genesis, "--block-time", block_time]
 
     def _start_engines(self) -> None:
-        given = {SEQUENCER: self._settings.foreign.sequencer_engine, VERIFIER: self._settings.foreign.verifier_engine}
-        for name in NODES:
-            if given[name] is not None:
+        for name in self.nodes:
+            if self._foreign_engines.get(name) is not None:
                 continue
             ports = self._ports.nodes[name]
             arguments = ["--genesis", str(self.places.l2_genesis), "--jwt", str(self.places.jwt)]
@@ -202,7 +199,7 @@ class Network:
             "metrics.enabled": "true",
             "metrics.addr": LOOPBACK,
             "metrics.port": str(ports.metrics),
-            "p2p.disable": "true",
+            **peer_options(self.places, name, ports.p2p, self._ports.nodes[SEQUENCER].p2p),
             "log.level": self._settings.log_level,
             "runtime.dir": str(self.places.node(name)),
             "workers": "1",
@@ -250,5 +247,5 @@ class Network:
 
 def clear(root: Path) -> None:
     """Removes what an earlier network left in a data directory: chains start anew each time."""
-    for path in (*root.glob("*.log"), root / "network.json", root / "batcher.json"):
+    for path in (*root.glob("*.log"), *root.glob("*.db*"), root / "network.json", root / "batcher.json"):
         path.unlink(missing_ok=True)

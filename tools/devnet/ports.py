@@ -4,8 +4,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 LOOPBACK = "127.0.0.1"
+PER_NODE = 5
 
 
 class PortInUse(OSError):
@@ -14,12 +16,13 @@ class PortInUse(OSError):
 
 @dataclass(frozen=True)
 class NodePorts:
-    """The listeners of one rollup node and its engine."""
+    """The listeners of one rollup node and its engine; on `p2p` it listens by TCP and by UDP."""
 
     engine: int
     engine_auth: int
     rpc: int
     metrics: int
+    p2p: int
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,11 @@ class Ports:
 def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
     """Ports that nobody else is given while the context lasts: `base` 0 takes free ones, else the row from `base` on.
     A bound socket that never listens keeps each; the programs of the network listen beside it."""
-    count = 2 + 4 * len(nodes)
+    count = 2 + PER_NODE * len(nodes)
     with ExitStack() as kept:
         numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
         l1, beacon = next(numbers), next(numbers)
-        yield Ports(
-            l1, beacon, {name: NodePorts(next(numbers), next(numbers), next(numbers), next(numbers)) for name in nodes}
-        )
+        yield Ports(l1, beacon, {name: NodePorts(*islice(numbers, PER_NODE)) for name in nodes})
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:

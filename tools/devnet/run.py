@@ -18,8 +18,8 @@ from rollup_node.ipc.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.compare import compare_output_roots
 from rollup_node.tools.devnet.files import Places
-from rollup_node.tools.devnet.network import NODES, SEQUENCER, VERIFIER, Network, clear
-from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.network import Network, clear
+from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
 from rollup_node.tools.devnet.status import NetworkStatus, Watcher
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
@@ -81,7 +81,7 @@ def data_directory(given: Path | None) -> Iterator[Path]:
 
 async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> Result:
     """Runs the network until its end, compares, and stops it."""
-    with ports.reserved(settings.base_port, NODES) as chosen:
+    with ports.reserved(settings.base_port, settings.nodes) as chosen:
         return await _run(Network(settings, Places(root), chosen), settings, view, started)
 
 
@@ -102,7 +102,7 @@ async def _run(network: Network, settings: DevnetSettings, view: View, started: 
                 await starting
             raise KeyboardInterrupt
         await starting
-        view.say(f"L1 {network.l1}  sequencer {network.nodes[SEQUENCER]}  verifier {network.nodes[VERIFIER]}")
+        view.say("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
         return await _follow(network, settings, view, stop, started)
     finally:
         view.close()

@@ -9,6 +9,8 @@ from rollup_node.node.options.kinds import LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_problem
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
+SEQUENCER, VERIFIER = "sequencer", "verifier"
+MOST_VERIFIERS = 50
 DEFAULT_FORK = "jovian"
 FORKS = FORK_NAMES[1:]
 MAX_OFFSET_DIGITS = 9
@@ -35,6 +37,7 @@ class DevnetSettings:
 
     blocks: int | None
     duration: float | None
+    verifiers: int
     l1_block_time: int
     l2_block_time: int
     forks: dict[str, int]
@@ -49,6 +52,11 @@ class DevnetSettings:
     log_level: str
     foreign: ForeignParts
 
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all rollup nodes, the sequencer first."""
+        return (SEQUENCER, VERIFIER, *(f"{VERIFIER}-{number}" for number in range(2, self.verifiers + 1)))
+
 
 def parse(argv: Sequence[str]) -> DevnetSettings:
     """Reads the flags; raises SettingsError, or SystemExit(0) after --help."""
@@ -56,11 +64,14 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
     for name, value, least in (
         ("--blocks", given.blocks, 1),
         ("--duration", given.duration, 1),
+        ("--nodes", given.nodes, 1),
         ("--l1-block-time", given.l1_block_time, 1),
         ("--l2-block-time", given.l2_block_time, 1),
     ):
         if value is not None and not value >= least:
             raise SettingsError(f"{name}: must be at least {least}, not {value}")
+    if given.nodes > MOST_VERIFIERS:
+        raise SettingsError(f"--nodes: must be at most {MOST_VERIFIERS}, not {given.nodes}")
     _check_log_level(given.log_level)
     if given.l2_block_time > given.l1_block_time:
         raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
@@ -75,6 +86,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
     return DevnetSettings(
         blocks=given.blocks,
         duration=given.duration,
+        verifiers=given.nodes,
         l1_block_time=given.l1_block_time,
         l2_block_time=given.l2_block_time,
         forks=fork_offsets(given.fork),
@@ -161,12 +173,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="rollup-node devnet",
         allow_abbrev=False,
-        description="Runs a whole rollup on this machine: L1 with Beacon API, two execution engines, a sequencer node, "
-        "a verifier node and a batcher. Ends by comparing the output roots of both nodes for every block.",
+        description="Runs a whole rollup on this machine: L1 with Beacon API, execution engines, a sequencer node, "
+        "verifier nodes and a batcher. Ends by comparing the output roots of all nodes for every block.",
     )
     add = parser.add_argument
-    add("--blocks", type=int, metavar="N", help="stop when the verifier's safe head reaches N")
+    add("--blocks", type=int, metavar="N", help="stop when the safe heads of all nodes reach N")
     add("--duration", type=float, metavar="SECONDS", help="stop after so long")
+    add("--nodes", type=int, default=1, metavar="N", help="run N verifiers, each with an engine of its own")
     add("--l1-block-time", type=int, default=2, metavar="SECONDS")
     add("--l2-block-time", type=int, default=1, metavar="SECONDS")
     add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
@@ -183,5 +196,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
     add("--beacon", metavar="URL", help="the Beacon API that goes with --l1")
     add("--sequencer-engine", metavar="URL,AUTHURL", help="execution engine of your own for the sequencer")
-    add("--verifier-engine", metavar="URL,AUTHURL", help="execution engine of your own for the verifier")
+    add("--verifier-engine", metavar="URL,AUTHURL", help="execution engine of your own for the first verifier")
     return parser

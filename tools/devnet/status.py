@@ -1,5 +1,6 @@
-"""What the running network shows: heads of both nodes, L1, batches and the memory of every process."""
+"""What the running network shows: heads of the nodes, L1, batches and the memory of every process."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -10,15 +11,17 @@ from typing import Any
 from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
 MIB = 1 << 20
+PEERS_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class NodeHeads:
-    """L2 heads of a node by number; None when it does not answer or is starting."""
+    """L2 heads of a node by number, and its connected peers; None for a node that does not answer or is starting."""
 
     unsafe: int
     safe: int
     finalized: int
+    peers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,19 @@ async def _heads(client: JsonRpcClient) -> NodeHeads | None:
         answer = await client.call("optimism_syncStatus")
     except (EndpointError, RpcFailure):
         return None
-    numbers = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
-    return NodeHeads(*numbers) if int(answer["unsafe_l2"]["hash"], 16) else None
+    if not int(answer["unsafe_l2"]["hash"], 16):
+        return None
+    unsafe, safe, finalized = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
+    return NodeHeads(unsafe, safe, finalized, await _peers(client))
+
+
+async def _peers(client: JsonRpcClient) -> int | None:
+    """How many peers are connected; None where the node has no peer-to-peer process that answers."""
+    try:
+        async with asyncio.timeout(PEERS_SECONDS):
+            return int((await client.call("opp2p_peerStats"))["connected"])
+    except (EndpointError, RpcFailure, TimeoutError):
+        return None
 
 
 def _read_json(path: Path) -> Any:

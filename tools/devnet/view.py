@@ -54,7 +54,7 @@ class LineView:
         self._next = time.monotonic() + LINE_SECONDS
         parts = [f"L1 {_shown(status.l1_head)}"]
         for name, heads in status.nodes.items():
-            text = f"{heads.unsafe}/{heads.safe}/{heads.finalized}" if heads else "starting"
+            text = f"{heads.unsafe}/{heads.safe}/{heads.finalized} peers {_peers(heads.peers)}" if heads else "starting"
             parts.append(f"{name} unsafe/safe/finalized {text}")
         batches = status.batches
         parts.append(f"batches {batches.get('channels', 0)} blobs {batches.get('blobs', 0)}")
@@ -84,10 +84,11 @@ class LiveView:
 
     def _heads(self, status: NetworkStatus) -> Table:
         table = Table(title=f"L1 head {_shown(status.l1_head)}", expand=False)
-        for column in ("node", "unsafe", "safe", "finalized"):
+        for column in ("node", "unsafe", "safe", "finalized", "peers"):
             table.add_column(column, justify="left" if column == "node" else "right")
         for name, heads in status.nodes.items():
-            numbers = (heads.unsafe, heads.safe, heads.finalized) if heads else ("starting", "", "")
+            known = (heads.unsafe, heads.safe, heads.finalized, _peers(heads.peers)) if heads else None
+            numbers = known or ("starting", "", "", "")
             table.add_row(name, *map(str, numbers))
         batches = status.batches
         table.caption = f"{batches.get('channels', 0)} batches posted, {batches.get('blobs', 0)} blobs"
@@ -108,10 +109,10 @@ class LiveView:
     def _progress(self, status: NetworkStatus) -> Group:
         safe = min((heads.safe if heads else 0) for heads in status.nodes.values()) if status.nodes else 0
         if not self._target:
-            return Group(Text(f"safe on both nodes: {safe} (end with Ctrl-C)"))
+            return Group(Text(f"safe on all nodes: {safe} (end with Ctrl-C)"))
         return Group(
             ProgressBar(total=self._target, completed=min(safe, self._target), width=60),
-            Text(f"{safe} of {self._target} blocks safe on both nodes"),
+            Text(f"{safe} of {self._target} blocks safe on all nodes"),
         )
 
 
@@ -120,6 +121,10 @@ def choose(json: bool, target: int | None) -> View:
     if json:
         return SilentView()
     return LiveView(target) if sys.stdout.isatty() else LineView(target)
+
+
+def _peers(count: int | None) -> str:
+    return "-" if count is None else str(count)
 
 
 def _shown(number: int | None) -> str:
