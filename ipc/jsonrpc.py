@@ -181,7 +181,7 @@ class JsonRpcClient:
             except aiohttp.ServerDisconnectedError:
                 return await self._send(body)
         except aiohttp.ClientConnectorError as error:
-            raise EndpointError(self.name, f"cannot connect ({_cause(error.os_error)})") from None
+            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EndpointError(self.name, f"the connection failed ({type(error).__name__})") from None
 
@@ -268,7 +268,8 @@ def _shown(body: bytes) -> str:
     return "".join(c if c.isprintable() else "?" for c in text[:_SHOWN])
 
 
-def _cause(error: OSError) -> str:
+def why_not_connected(error: OSError) -> str:
+    """The reason of a connection that could not be made, in the system's words."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import aiohttp
 from yarl import URL
 
-from rollup_node.ipc.jsonrpc import EndpointError, endpoint_name
+from rollup_node.ipc.jsonrpc import EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.blobs import answers
 from rollup_node.stages.blobs.answers import AnswerError, Candidate
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -136,8 +136,7 @@ class BeaconEndpoint:
         except TimeoutError:
             raise EndpointError(self.name, f"no answer within {self._timeout:g} s") from None
         except aiohttp.ClientConnectorError as failure:
-            reason = failure.os_error.strerror or type(failure).__name__
-            raise EndpointError(self.name, f"cannot connect ({reason})") from None
+            raise EndpointError(self.name, f"cannot connect ({why_not_connected(failure.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
