@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from parts import LOOPBACK, Parts, Relay
-from programs import Program, get, wait_for
+from programs import Program, is_told, reasons, wait_for
 
 END_SECONDS = 30.0
 OTHER_HASH = "0x" + "ab" * 32
@@ -132,47 +132,30 @@ def test_a_runtime_directory_in_use_ends_the_start_with_one_line(parts: Parts) -
     assert not directory.exists()
 
 
-class Readiness:
-    """What `/readyz` of a node says."""
-
-    def __init__(self, port: int) -> None:
-        self.url = f"http://{LOOPBACK}:{port}/readyz"
-
-    def reasons(self) -> list[str]:
-        """Why it is not ready; nothing when it is."""
-        status, text = get(self.url)
-        answer = json.loads(text)
-        assert (status == 200) is answer["ready"] and status in (200, 503)
-        return [] if answer["ready"] else list(answer["reasons"])
-
-    def wait_ready(self) -> None:
-        wait_for(lambda: not self.reasons(), "the node to be ready", 40)
-
-    def wait_reason(self, process: str, *words: str) -> None:
-        """Waits until a process is in trouble, for a reason with all these words."""
-
-        def told() -> bool:
-            return any(r.startswith(f"{process}: ") and all(word in r for word in words) for r in self.reasons())
-
-        wait_for(told, f"{process} to tell of {words}", 30)
-
-
 def test_endpoints_that_go_away_are_retried_and_told(parts: Parts) -> None:
     l1, engine = (Relay(int(url.rpartition(":")[2])) for url in (parts.l1, parts.engine))
     with l1, engine, parts.node(l1=l1.url, l2=engine.url) as node:
-        readiness = Readiness(port_of(node, "rpc"))
-        readiness.wait_ready()
+        rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"
+
+        def wait_told(process: str, relay: Relay) -> None:
+            text = f"{relay.name}: cannot connect (Connection refused)"
+            wait_for(lambda: is_told(rpc, process, text), f"{process} to tell that {text}")
+
+        def wait_ready() -> None:
+            wait_for(lambda: not reasons(rpc), "the node to be ready")
+
+        wait_ready()
         l1.cut()
-        readiness.wait_reason("l1", f"{l1.name}: cannot connect (Connection refused)")
+        wait_told("l1", l1)
         l1.restore()
-        readiness.wait_ready()
+        wait_ready()
         engine.cut()
-        readiness.wait_reason("engine", f"{engine.name}: cannot connect (Connection refused)")
+        wait_told("engine", engine)
         l1.cut()
-        readiness.wait_reason("l1", "Connection refused")
+        wait_told("l1", l1)
         for relay in (l1, engine):
             relay.restore()
-        readiness.wait_ready()
+        wait_ready()
         ended = node.stop()
     assert (ended.code, ended.err) == (0, "")
     assert "Traceback" not in ended.out and "process died" not in ended.out

@@ -49,6 +49,19 @@ def get(url: str, seconds: float = 10.0) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+def reasons(url: str) -> list[str]:
+    """Why the node at that URL is not ready, by `/readyz`; nothing when it is."""
+    status, text = get(url + "/readyz")
+    answer = json.loads(text)
+    assert (status == 200) is answer["ready"] and status in (200, 503)
+    return [] if answer["ready"] else list(answer["reasons"])
+
+
+def is_told(url: str, process: str, text: str) -> bool:
+    """Whether a node gives a reason of that process, with that text in it, for not being ready."""
+    return any(reason.startswith(f"{process}: ") and text in reason for reason in reasons(url))
+
+
 def wait_for(condition: Callable[[], T], what: str, seconds: float = 40.0) -> T:
     """Waits until the condition gives something that counts as true; while nobody answers it counts as false."""
     deadline = time.monotonic() + seconds
@@ -246,7 +259,7 @@ class Devnet(Program):
 
     def ready(self, name: str) -> bool:
         """Whether a node says that it is ready."""
-        return get(self.node(name)["rpc"] + "/readyz")[0] == 200
+        return not reasons(self.node(name)["rpc"])
 
     def kill_row(self, name: str, role: str) -> None:
         """Kills one process of a node, and waits for the next life of its row."""

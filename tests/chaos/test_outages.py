@@ -1,0 +1,39 @@
+"""L1 and the beacon node are out of reach for a while in the middle of a run, of a network whose L1 is a program of the
+user's own; the nodes tell it, and go on to equal output roots when they are back."""
+
+import json
+from typing import Any
+
+from parts import Relay
+from programs import Devnet, Program, is_told
+
+L1_SECONDS = ("--slot-time", "1")
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def test_endpoints_of_all_are_away_for_a_while(leftovers: Any) -> None:
+    directory = leftovers.folder / "net"
+    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
+        assert prepare.end().code == 0
+    genesis = directory / "l1-genesis.json"
+    with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_SECONDS) as l1_program:
+        words = l1_program.say("L1 ").split()
+        l1, beacon = (Relay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
+        with l1, beacon, Devnet(leftovers, "--l1", l1.url, "--beacon", beacon.url) as net:
+            net.wait_up()
+            assert json.loads((net.root / "rollup.json").read_text())["genesis"]["l1"]["hash"] == words[-1]
+            for relay, process in ((beacon, "blobs"), (l1, "l1")):
+                relay.cut()
+                text = f"{relay.name}: cannot connect (Connection refused)"
+                for name in net.nodes:
+                    rpc = net.node(name)["rpc"]
+                    net.wait(lambda at=rpc, of=process, told=text: is_told(at, of, told), f"{name}: {process}: {text}")
+                relay.restore()
+                net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")
+                higher = net.safe() + 2
+                for name in net.nodes:
+                    net.wait_safe(higher, name)
+            net.finish()
