@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ import pytest
 from programs import Devnet, Program, RpcAnswer, call, get
 
 QUIET_SECONDS = 2.5
-ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "rpc")
+ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,33 @@ def test_outputs_are_those_of_the_engine(net: Devnet) -> None:
     assert found[1]["withdrawalStorageRoot"] == block["withdrawalsRoot"], "since Isthmus"
 
 
+def test_the_verifier_follows_unsafe_blocks_within_a_slot(net: Devnet) -> None:
+    """One second, the time between blocks, is also what the two questions may be apart."""
+
+    def has(number: int) -> bool:
+        return bool(net.heads("verifier")["unsafe_l2"]["number"] >= number)
+
+    for _ in range(10):
+        head = unsafe(net)["number"]
+        net.wait(partial(has, head), "the unsafe block", seconds=1.0)
+        time.sleep(0.3)
+    lag = net.heads("verifier")
+    assert lag["unsafe_l2"]["number"] > lag["safe_l2"]["number"], "what it follows is not what derivation gave"
+
+
+def test_the_nodes_are_each_others_peers(net: Devnet) -> None:
+    ids = {name: ask(net, name, "opp2p_self")["peerID"] for name in net.nodes}
+    for name, other in zip(net.nodes, reversed(net.nodes), strict=True):
+        peers = ask(net, name, "opp2p_peers", True)
+        assert peers["totalConnected"] == 1 and list(peers["peers"]) == [ids[other]]
+        peer = peers["peers"][ids[other]]
+        assert peer["gossipBlocks"] and peer["connectedness"] == 1 and peer["scores"]["gossip"]["total"] >= 0
+        assert all(text.startswith("/ip4/127.0.0.1/tcp/") for text in peer["addresses"])
+        stats = ask(net, name, "opp2p_peerStats")
+        assert (stats["connected"], stats["blocksTopicV4"], stats["banned"]) == (1, 1, 0)
+        assert refused(net, name, "opp2p_blockPeer", "nobody").startswith("invalid argument 0: failed to parse peer ID")
+
+
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     shown = [rf'process_up{{process="{role}"}} 1\.0' for role in ROLES]
@@ -99,6 +127,8 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
         r'op_node_default_derived_batches_total{process="derivation",type="span"} [1-9]\d*\.0',
         r'op_node_default_rpc_server_requests_total{process="rpc",.*method="optimism_syncStatus".*} [1-9]\d*\.0',
         r'op_node_default_l1_source_cache_size{process="blobs",type="blobs"} [1-9]\d*\.0',
+        r'op_node_default_p2p_peer_count{process="p2p"} 1\.0',
+        r'op_node_default_p2p_gossip_events_total{process="p2p",type="DELIVER_MESSAGE"} [1-9]\d*\.0',
     ]
     for line in shown:
 
@@ -174,7 +204,7 @@ def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -
     port = urlsplit(net.network["l1"]).port
     assert port is not None
     assert end("--base-port", str(port)) == (
-        f"error: port {port} is in use; give another --base-port (10 ports in a row are needed) or 0"
+        f"error: port {port} is in use; give another --base-port (12 ports in a row are needed) or 0"
     )
     assert net.running
 
