@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.tools.bench.measure import Figure, repeat, show
-from rollup_node.tools.devnet.network import VERIFIER
+from rollup_node.tools.devnet.settings import VERIFIER
 from rollup_node.tools.devnet.status import read_processes
 
 READY_SECONDS, FIRST_SAFE_SECONDS = 3.0, 25.0
