@@ -1,13 +1,14 @@
 """Blocks between this process and the engine process: those that arrive go there at once, those that it sequenced come
 from there and are published once each."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.bus import Bus, Peer
 from rollup_node.stages.messages import BlockArrived, GapEnd, PublishBlock, PublishDone, WantBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash
 
 MOST_RECENT = 16
 MOST_DONE = 64
@@ -26,14 +27,14 @@ class BlocksServer:
     ) -> None:
         self._publish, self._on_gap = publish, on_gap
         self._engine: Peer | None = None
-        self._recent: deque[ExecutionPayload] = deque(maxlen=MOST_RECENT)
+        self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
         self._done: OrderedDict[int, PublishDone] = OrderedDict()
         self.published = 0
         self._server = bus.serve("p2p.blocks", self._take)
 
     def deliver(self, payload: ExecutionPayload) -> None:
         """Hands a block on."""
-        self._recent.append(payload)
+        self._keep(payload)
         if self._engine is not None:
             self._server.send(self._engine, BlockArrived(payload))
 
@@ -41,7 +42,7 @@ class BlocksServer:
         if self._engine is None or engine.incarnation > self._engine.incarnation:
             self._engine = engine
             self._done.clear()
-            for payload in self._recent:
+            for payload in self._recent.values():
                 self._server.send(engine, BlockArrived(payload))
         elif engine.incarnation < self._engine.incarnation:
             return
@@ -56,7 +57,12 @@ class BlocksServer:
             done = self._done[message.id] = PublishDone(message.id, self._publish(message.payload))
             if done.error is None:
                 self.published += 1
-                self._recent.append(message.payload)
+                self._keep(message.payload)
             if len(self._done) > MOST_DONE:
                 self._done.popitem(last=False)
         self._server.send(engine, done)
+
+    def _keep(self, payload: ExecutionPayload) -> None:
+        self._recent[payload.block_hash] = payload
+        if len(self._recent) > MOST_RECENT:
+            self._recent.popitem(last=False)
