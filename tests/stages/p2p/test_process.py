@@ -55,23 +55,25 @@ def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
 
     async def scene() -> None:
         rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source:
-            async with P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as second:
-                async with P2pNode(3, rollup, tmp_path, static=(second.address,)).running() as third:
-                    nodes = (source, second, third)
-                    for node in nodes:
-                        await node.in_mesh()
-                    blocks = [now_block(number) for number in (1, 2, 3)]
-                    for each in blocks:
-                        assert await source.publish(each) is None
-                    for node in (second, third):
-                        await node.until(lambda node=node: len(node.arrived) == 3)
-                        assert node.arrived == blocks
-                    assert source.arrived == []
-                    await second.until(lambda: second.status is not None and second.status.connected == 2)
-                    assert second.health == ()
-                    await second.until(lambda: counted(second, EVENTS + 'DELIVER_MESSAGE"}') == 3)
-                    assert counted(third, EVENTS + 'GRAFT"}') > 0
+        async with (
+            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as second,
+            P2pNode(3, rollup, tmp_path, static=(second.address,)).running() as third,
+        ):
+            nodes = (source, second, third)
+            for node in nodes:
+                await node.in_mesh()
+            blocks = [now_block(number) for number in (1, 2, 3)]
+            for each in blocks:
+                assert await source.publish(each) is None
+            for node in (second, third):
+                await node.until(lambda node=node: len(node.arrived) == 3)
+                assert node.arrived == blocks
+            assert source.arrived == []
+            await second.until(lambda: second.status is not None and second.status.connected == 2)
+            assert second.health == ()
+            await second.until(lambda: counted(second, EVENTS + 'DELIVER_MESSAGE"}') == 3)
+            assert counted(third, EVENTS + 'GRAFT"}') > 0
 
     play(scene)
 
@@ -117,22 +119,24 @@ def test_why_a_block_is_not_published(tmp_path: Path) -> None:
 def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source:
-            async with P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node:
-                node.l1.set(RuntimeConfig(b"\x01" * 20))
-                await node.until(lambda: node.stage._signers.current == b"\x01" * 20)
-                await source.in_mesh()
-                assert await source.publish(now_block(1)) is None
-                await node.until(lambda: len(node.arrived) == 1)
-                node.l1.set(RuntimeConfig(bytes(20)))
-                await node.until(lambda: node.stage._signers.current is None)
-                assert await source.publish(now_block(2)) is None
-                await node.until(lambda: node.stage.gossip.refusals["no_signer"] == 1)
-                node.l1.set(RuntimeConfig(SIGNER.address))
-                await node.until(lambda: node.stage._signers.current == SIGNER.address)
-                assert await source.publish(now_block(3)) is None
-                await node.until(lambda: len(node.arrived) == 2)
-                assert node.arrived[-1].block_number == 3
+        async with (
+            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        ):
+            node.l1.set(RuntimeConfig(b"\x01" * 20))
+            await node.until(lambda: node.stage._signers.current == b"\x01" * 20)
+            await source.in_mesh()
+            assert await source.publish(now_block(1)) is None
+            await node.until(lambda: len(node.arrived) == 1)
+            node.l1.set(RuntimeConfig(bytes(20)))
+            await node.until(lambda: node.stage._signers.current is None)
+            assert await source.publish(now_block(2)) is None
+            await node.until(lambda: node.stage.gossip.refusals["no_signer"] == 1)
+            node.l1.set(RuntimeConfig(SIGNER.address))
+            await node.until(lambda: node.stage._signers.current == SIGNER.address)
+            assert await source.publish(now_block(3)) is None
+            await node.until(lambda: len(node.arrived) == 2)
+            assert node.arrived[-1].block_number == 3
 
     play(scene)
 
@@ -219,17 +223,19 @@ def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
 
     async def scene() -> None:
         rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source:
-            async with P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node:
-                for number in (1, 2):
-                    await source.in_mesh()
-                    await node.in_mesh()
-                    assert await source.publish(now_block(number)) is None
-                    await node.until(lambda number=number: len(node.arrived) == number)
-                    inbound = node.stage.gossip._inbound[source.stage.host.peer_id]
-                    inbound.reset()
-                    await source.until(lambda: not source.stage.gossip.mesh(time.time()))
-                assert len(node.stage.host.peers()) == 1, "the connection was kept"
+        async with (
+            P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
+            P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        ):
+            for number in (1, 2):
+                await source.in_mesh()
+                await node.in_mesh()
+                assert await source.publish(now_block(number)) is None
+                await node.until(lambda number=number: len(node.arrived) == number)
+                inbound = node.stage.gossip._inbound[source.stage.host.peer_id]
+                inbound.reset()
+                await source.until(lambda: not source.stage.gossip.mesh(time.time()))
+            assert len(node.stage.host.peers()) == 1, "the connection was kept"
 
     play(scene)
 
@@ -244,21 +250,23 @@ def test_discovery_brings_peers_together(tmp_path: Path) -> None:
             boot = (await first.call("self"))["ENR"]
             assert boot.startswith("enr:")
             options["bootnodes"] = (boot,)
-            async with P2pNode(2, rollup, tmp_path, **options).running() as second:
-                async with P2pNode(3, rollup, tmp_path, **options).running() as third:
-                    for node, others in ((second, (first, third)), (third, (first, second))):
-                        async with asyncio.timeout(30):
-                            while True:
-                                found = (await node.call("peers", True))["peers"]
-                                if {other.peer for other in others} <= set(found):
-                                    break
-                                await asyncio.sleep(0.2)
-                    peer = (await second.call("peers", False))["peers"][third.peer]
-                    assert peer["ENR"].startswith("enr:") and peer["chainID"] == 901
-                    table = await second.call("discoveryTable")
-                    assert boot in table and (await second.call("peerStats"))["table"] == len(table)
-                    diagnosis = await second.call("diagnosis")
-                    assert diagnosis["discovery"]["nodes"]["ours"] >= 1
+            async with (
+                P2pNode(2, rollup, tmp_path, **options).running() as second,
+                P2pNode(3, rollup, tmp_path, **options).running() as third,
+            ):
+                for node, others in ((second, (first, third)), (third, (first, second))):
+                    async with asyncio.timeout(30):
+                        while True:
+                            found = (await node.call("peers", True))["peers"]
+                            if {other.peer for other in others} <= set(found):
+                                break
+                            await asyncio.sleep(0.2)
+                peer = (await second.call("peers", False))["peers"][third.peer]
+                assert peer["ENR"].startswith("enr:") and peer["chainID"] == 901
+                table = await second.call("discoveryTable")
+                assert boot in table and (await second.call("peerStats"))["table"] == len(table)
+                diagnosis = await second.call("diagnosis")
+                assert diagnosis["discovery"]["nodes"]["ours"] >= 1
 
     play(scene)
 
@@ -319,15 +327,17 @@ def test_calls_of_operators(tmp_path: Path) -> None:
 def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
-        async with P2pNode(1, rollup, tmp_path).running() as node:
-            async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
-                await node.until(lambda: node.stage.host.peers())
-                await node.call("blockSubnet", "127.0.0.0/8")
-                await node.call("disconnectPeer", other.peer)
-                await asyncio.sleep(1.5)
-                assert not node.stage.host.peers() and not other.stage.host.peers()
-                await node.call("unblockSubnet", "127.0.0.0/8")
-                await node.until(lambda: node.stage.host.peers())
+        async with (
+            P2pNode(1, rollup, tmp_path).running() as node,
+            P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other,
+        ):
+            await node.until(lambda: node.stage.host.peers())
+            await node.call("blockSubnet", "127.0.0.0/8")
+            await node.call("disconnectPeer", other.peer)
+            await asyncio.sleep(1.5)
+            assert not node.stage.host.peers() and not other.stage.host.peers()
+            await node.call("unblockSubnet", "127.0.0.0/8")
+            await node.until(lambda: node.stage.host.peers())
 
     play(scene)
 
