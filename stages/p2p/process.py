@@ -32,6 +32,7 @@ from rollup_node.stages.p2p.transport_sync import SyncClient, SyncServer
 from rollup_node.stages.p2p.transport_upkeep import Upkeep
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 
 OPEN_SECONDS = 3600.0
@@ -50,7 +51,7 @@ class P2pStage:
         self._store_problem: str | None = None
         self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
         self._signers = Signers()
-        self._is_found = False
+        self._is_found = self._knows_signer = False
         identity = load_identity(config).identity
         self.store = self._open_store(config.peerstore_path)
         self.store.keep_identity(identity)
@@ -60,7 +61,7 @@ class P2pStage:
         self.scores = peer_scores(config.scoring, config.rollup.block_time, exempt=is_own_machine)
         self.keeper = ScoreKeeper(self.host, self.scores)
         self.validator = BlockValidator(config.rollup, self._signers, config.gossip_timestamp_threshold)
-        self.blocks = BlocksServer(bus, lambda payload: self.gossip.publish(payload), self._fill)
+        self.blocks = BlocksServer(bus, self._publish, lambda: self._knows_signer, self._fill)
         deliver = self.blocks.deliver
         self.gossip = GossipService(self.host, self.validator, self.scores, self._signer, deliver)
         self.sync: SyncClient | None = None
@@ -150,12 +151,16 @@ class P2pStage:
         if not isinstance(message, RuntimeConfig):
             return
         address = message.unsafe_block_signer
+        self._knows_signer = True
         if self._signers.update(address, time.monotonic()):
             log.info("unsafe blocks are signed by", address=to_hex(address))
         if address == ZERO_ADDRESS:
             log.warn("L1 names no unsafe block signer: blocks of peers are ignored")
         elif self._signer is not None and self._signer.address != address:
             log.warn("p2p.sequencer.key is not the chain's signer", key=to_hex(self._signer.address))
+
+    def _publish(self, payload: ExecutionPayload) -> str | None:
+        return self.gossip.publish(payload)
 
     def _fill(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:

@@ -15,17 +15,18 @@ MOST_DONE = 64
 
 
 class BlocksServer:
-    """The server of `p2p.blocks`. `publish` gives an error text or None; `on_gap` is told of a head's number and the
-    block above a gap. A new life of the engine is given the latest blocks again, its own among them: a block that was
+    """The server of `p2p.blocks`. `publish` gives an error text or None, and is not called before `is_ready` says so;
+    `on_gap` is told of a head's number and the block above a gap. A new life of the engine is given the latest blocks again, its own among them: a block that was
     published but not inserted when it died is not sequenced anew."""
 
     def __init__(
         self,
         bus: Bus,
         publish: Callable[[ExecutionPayload], str | None],
+        is_ready: Callable[[], bool],
         on_gap: Callable[[int, GapEnd], None],
     ) -> None:
-        self._publish, self._on_gap = publish, on_gap
+        self._publish, self._is_ready, self._on_gap = publish, is_ready, on_gap
         self._engine: Peer | None = None
         self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
         self._done: OrderedDict[int, PublishDone] = OrderedDict()
@@ -53,6 +54,8 @@ class BlocksServer:
 
     def _take_own(self, engine: Peer, message: PublishBlock) -> None:
         done = self._done.get(message.id)
+        if done is None and not self._is_ready():
+            return
         if done is None:
             done = self._done[message.id] = PublishDone(message.id, self._publish(message.payload))
             if done.error is None:

@@ -125,11 +125,13 @@ class P2pNode:
             return found
 
     async def publish(self, payload: ExecutionPayload) -> str | None:
-        """Publishes a block as the engine process does; the error text."""
+        """Publishes a block as the engine process does, again and again; the error text."""
         self._last += 1
         number = self._last
-        self.engine.send(PublishBlock(number, payload))
-        await self.until(lambda: number in self.done)
+        async with asyncio.timeout(15.0):
+            while number not in self.done:
+                self.engine.send(PublishBlock(number, payload))
+                await asyncio.sleep(0.05)
         return self.done[number]
 
     async def call(self, method: str, argument: object = "") -> Any:
