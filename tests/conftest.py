@@ -22,7 +22,10 @@ os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
 LOG_AT_FIRST = log.configuration()
 TOGETHER = frozenset(
     f"tests/{name}.py"
-    for name in ("actions/test_running_network", "node/commands/test_batches", "node/test_whole_node")
+    for name in (
+        *("actions/test_running_network", "chaos/test_peers"),
+        *("node/commands/test_batches", "node/test_whole_node"),
+    )
 )
 RECURSION_LIMIT = sys.getrecursionlimit()
 

@@ -1,0 +1,155 @@
+"""Peers of a running network come late, are killed, and are cut off: all end with the chain of the sequencer."""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from programs import Devnet, Program, call, wait_for
+
+LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
+FAR = 100_000
+"""More confirmations than L1 has blocks: derivation waits, so that every block comes from peers."""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+class OwnNode:
+    """A verifier with an engine of its own beside the network, which it knows by a peer's address; killed and started
+    again as often as one likes, with what it had on disk."""
+
+    def __init__(self, watch: Any, net: Devnet, peer: str) -> None:
+        self._watch, self._root = watch, watch.folder / "own"
+        self._root.mkdir()
+        network = net.network
+        self.rpc = free_port()
+        self.url = f"http://127.0.0.1:{self.rpc}"
+        words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")
+        self.engine = Program(watch, "rollup_node.tools.devnet.engine", *words)
+        said = self.engine.say("genesis ").split()
+        options = {
+            "l1": network["l1"],
+            "l1.beacon": network["beacon"],
+            "l1.http-poll-interval": "500ms",
+            "l2": said[said.index("auth") + 1],
+            "l2.jwt-secret": network["jwt"],
+            "rollup.config": network["rollup"],
+            "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
+            "interop.dependency-set": str(net.root / "dependency-set.json"),
+            "verifier.l1-confs": FAR,
+            "rpc.addr": "127.0.0.1",
+            "rpc.port": self.rpc,
+            "p2p.listen.ip": "127.0.0.1",
+            "p2p.listen.tcp": 0,
+            "p2p.netrestrict": "127.0.0.0/8",
+            "p2p.no-discovery": "true",
+            "p2p.static": peer,
+            "p2p.priv.path": self._root / "key",
+            "p2p.peerstore.path": self._root / "peers.db",
+            "runtime.dir": self._root / "run",
+            "log.level": "debug",
+            "workers": 1,
+        }
+        self._words = [f"--{name}={value}" for name, value in options.items()]
+        self.program = self.start()
+
+    def start(self) -> Program:
+        self.program = Program(self._watch, "rollup_node.node", *self._words)
+        return self.program
+
+    def unsafe(self) -> int:
+        return int(call(self.url, "optimism_syncStatus")["unsafe_l2"]["number"])
+
+    def block_hash(self, number: int) -> str:
+        return str(call(self.url, "optimism_outputAtBlock", hex(number))["blockRef"]["hash"])
+
+    def kill(self) -> None:
+        """Everything of the node at once, as when the power goes."""
+        entries = json.loads((self._root / "run" / "processes.json").read_text())
+        supervisor = next(entry for entry in entries if entry["role"] == "supervisor")
+        os.kill(supervisor["pid"], signal.SIGKILL)
+        self.program.process.wait(10)
+
+    def end(self) -> None:
+        self.program.stop()
+        self.engine.kill()
+
+
+def unsafe(net: Devnet, name: str) -> int:
+    return int(net.heads(name)["unsafe_l2"]["number"])
+
+
+def same_chain(net: Devnet, node: OwnNode, last: int) -> None:
+    """Its blocks are those of the sequencer."""
+    for number in range(1, last + 1):
+        theirs = call(net.node("sequencer")["rpc"], "optimism_outputAtBlock", hex(number))
+        assert node.block_hash(number) == theirs["blockRef"]["hash"], number
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Any) -> Iterator[Devnet]:
+    """A network of a sequencer and two verifiers, which ends with equal output roots."""
+    with Devnet(module_leftovers, "--nodes", "2", duration=200) as running:
+        running.nodes = ("sequencer", "verifier", "verifier-2")
+        running.wait_up(50)
+        yield running
+        assert "a bug ends" not in "".join(map(running.log, running.nodes))
+        running.finish()
+
+
+@pytest.fixture(scope="module")
+def late(net: Devnet, module_leftovers: Any) -> Iterator[OwnNode]:
+    """A node that comes when the network has blocks already."""
+    net.wait(lambda: unsafe(net, "sequencer") >= 12, "some blocks of history")
+    node = OwnNode(module_leftovers, net, net.node("sequencer")["p2p"])
+    try:
+        yield node
+    finally:
+        node.end()
+
+
+def test_a_verifier_that_joins_late_fills_its_gap_from_peers(net: Devnet, late: OwnNode) -> None:
+    missing = unsafe(net, "sequencer")
+    net.wait(lambda: late.unsafe() >= missing, f"the blocks up to {missing}: {late.program.out[-3000:]}")
+    status = call(late.url, "optimism_syncStatus")
+    assert status["safe_l2"]["number"] == 0, "derivation has given it nothing"
+    same_chain(net, late, missing)
+    assert "a peer gave a missing block" in late.program.out
+    scores = next(iter(call(late.url, "opp2p_peers", True)["peers"].values()))["scores"]["reqResp"]
+    assert scores["validResponses"] > 0 and scores["rejectedPayloads"] == 0
+
+
+def test_a_node_is_killed_and_another_cut_off(net: Devnet, late: OwnNode) -> None:
+    """The one comes back with its engine's chain; the other hears nothing of unsafe blocks until it may again."""
+    url = net.node("verifier-2")["rpc"]
+    late.kill()
+    call(url, "opp2p_blockSubnet", LOOPBACK_NET)
+    for peer in call(url, "opp2p_peers", True)["peers"]:
+        call(url, "opp2p_disconnectPeer", peer)
+    net.wait(lambda: call(url, "opp2p_peerStats")["connected"] == 0, "the last peer to go")
+    before = unsafe(net, "sequencer")
+    net.wait(lambda: unsafe(net, "sequencer") >= before + 5, "blocks during the partition")
+    assert call(url, "opp2p_peerStats")["connected"] == 0
+    call(url, "opp2p_unblockSubnet", LOOPBACK_NET)
+    late.start()
+    now = unsafe(net, "sequencer")
+    for name in net.nodes:
+        net.wait(lambda name=name: unsafe(net, name) >= now, f"{name} to have block {now}")  # type: ignore[misc]
+    net.wait(lambda: call(url, "opp2p_peerStats")["connected"] >= 1, "a peer after the partition")
+    wait_for(lambda: late.unsafe() >= now, f"the killed node to have block {now}: {late.program.out[-3000:]}")
+    same_chain(net, late, now)
+    net.wait(lambda: unsafe(net, "verifier-2") >= unsafe(net, "sequencer") - 1, "the cut off node to follow the tip")
+
+
+def test_a_stopped_p2p_process_is_replaced_and_its_node_follows(net: Devnet) -> None:
+    entry = net.processes("verifier")["p2p"]
+    os.kill(entry["pid"], signal.SIGSTOP)
+    net.wait_replaced("verifier", entry)
+    now = unsafe(net, "sequencer")
+    net.wait(lambda: unsafe(net, "verifier") >= now + 1, "the verifier to follow")
