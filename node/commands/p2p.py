@@ -10,12 +10,14 @@ from rollup_node.stages.p2p.identity import Identity, IdentityError, peer_text, 
 from rollup_node.stages.p2p.store_identity import new_secret
 
 _LONGEST_INPUT = 4096
+DOCTOR = "doctor"
 
-_HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id
+_HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [--json]
 
   genkey   prints a new private key as hex, for the file of p2p.priv.path
   priv2id  reads a private key as hex from standard input, prints its peer id
   pub2id   reads a secp256k1 public key as hex from standard input, prints its peer id
+  doctor   asks a running node why it has few peers or gets no blocks, and says what to do; exit code 1 for faults
 """
 
 
@@ -25,9 +27,14 @@ def main(words: Sequence[str]) -> int:
         print(_HELP, end="")
         return 0
     name, *rest = words
+    if name == DOCTOR:
+        from rollup_node.node.commands.doctor import main as doctor
+
+        return doctor(rest)
     if name not in _COMMANDS:
-        names = ", ".join(_COMMANDS)
-        raise SetupError(f"unknown command p2p {name[:80]!r}{did_you_mean(name, _COMMANDS)}; commands are {names}")
+        names = (*_COMMANDS, DOCTOR)
+        shown = ", ".join(names)
+        raise SetupError(f"unknown command p2p {name[:80]!r}{did_you_mean(name, names)}; commands are {shown}")
     if rest:
         raise SetupError(f"p2p {name} takes no arguments; keys are read from standard input")
     print(_COMMANDS[name]())

@@ -38,9 +38,11 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Gossiped(msgspec.Struct, frozen=True, kw_only=True):
-    """Gossip: peers on and in the mesh of each topic, the mesh below which own blocks go to all, blocks accepted and
-    refused since the start, seconds since the last one, and how many of our own went out."""
+    """Gossip: the topic that blocks of now are on, peers on and in the mesh of each topic, the mesh below which own
+    blocks go to all peers, blocks accepted and refused since the start, seconds since the last one, how many of our
+    own went out, who signs the chain's blocks, and whom our own key makes us."""
 
+    topic: str
     topics: dict[str, int]
     meshes: dict[str, int]
     low: int
@@ -152,6 +154,7 @@ class Examiner:
         signer, own = [None if address is None else f"0x{address.hex()}" for address in signers]
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
         return Gossiped(
+            topic=gossip.topic(time.time()),
             topics={topic: len(gossip.router.topic_peers(topic)) for topic in gossip.topics},
             meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},
             low=gossip.router.params.d_lo,

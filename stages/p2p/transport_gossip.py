@@ -83,10 +83,14 @@ class GossipService:
         """The topics, oldest version first."""
         return list(self._topics)
 
+    def topic(self, timestamp: float) -> str:
+        """The topic for blocks of a time."""
+        version = block_message.version_at(self._config.rollup, int(timestamp))
+        return block_message.block_topic(self._chain_id, version)
+
     def mesh(self, timestamp: float) -> int:
         """How many peers are in the mesh of the topic for blocks of a time."""
-        version = block_message.version_at(self._config.rollup, int(timestamp))
-        return len(self.router.meshes.members.get(block_message.block_topic(self._chain_id, version), ()))
+        return len(self.router.meshes.members.get(self.topic(timestamp), ()))
 
     # --- our own blocks --------------------------------------------------------------------------------------------
 

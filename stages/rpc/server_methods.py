@@ -258,6 +258,7 @@ METHODS: tuple[Method, ...] = (
             ("unprotectPeer", (text,)),
             ("connectPeer", (text,)),
             ("disconnectPeer", (text,)),
+            ("diagnosis", ()),
         )
     ),
 )

@@ -147,6 +147,15 @@ def test_a_node_is_killed_and_another_cut_off(net: Devnet, late: OwnNode) -> Non
     net.wait(lambda: unsafe(net, "verifier-2") >= unsafe(net, "sequencer") - 1, "the cut off node to follow the tip")
 
 
+def test_the_doctor_finds_nothing_at_fault(net: Devnet, module_leftovers: Any) -> None:
+    for name in net.nodes:
+        words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
+        with Program(module_leftovers, "rollup_node.node", *words) as doctor:
+            ended = doctor.end()
+        assert ended.code == 0 and "fault" not in ended.out, ended
+        assert "blocks were published" in ended.out if name == "sequencer" else "blocks of peers, the last" in ended.out
+
+
 def test_a_stopped_p2p_process_is_replaced_and_its_node_follows(net: Devnet) -> None:
     entry = net.processes("verifier")["p2p"]
     os.kill(entry["pid"], signal.SIGSTOP)

@@ -1,0 +1,217 @@
+"""What the doctor says about diagnoses, and how the command ends."""
+
+import copy
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from rollup_node.node.cli import main
+from rollup_node.node.commands.doctor import Finding, Level, examine
+
+TOPIC = "/optimism/10/3/blocks"
+SIGNER = "0x" + "11" * 20
+WELL: dict[str, Any] = {
+    "peer": "16Uiu2HAm",
+    "chain_id": 10,
+    "listens": ["/ip4/0.0.0.0/tcp/9222"],
+    "is_listening": True,
+    "low": 20,
+    "high": 30,
+    "inbound": 12,
+    "outbound": 10,
+    "inbound_ever": 40,
+    "observed": {"/ip4/8.8.8.8/tcp/9222": 20},
+    "known": 200,
+    "dialable": 150,
+    "static_missing": [],
+    "dial_problems": {},
+    "bans": {},
+    "blocked": 0,
+    "departed": [],
+    "discovery": {
+        "record": "enr:-x",
+        "endpoint": "0.0.0.0:9222",
+        "ip": "8.8.8.8",
+        "tcp": 9222,
+        "udp": 9222,
+        "nodes": {"nodes": 100, "live": 80, "ours": 30, "other_chain": 20, "no_chain": 30},
+        "drops": {},
+    },
+    "gossip": {
+        "topic": TOPIC,
+        "topics": {TOPIC: 20},
+        "meshes": {TOPIC: 8},
+        "low": 6,
+        "accepted": 500,
+        "accepted_ago": 1.5,
+        "refused": {"seen": 7},
+        "published": 0,
+        "signer": SIGNER,
+        "own_signer": None,
+    },
+    "problems": [],
+}
+
+
+def findings(is_reached: bool | None = True, **changes: Any) -> list[Finding]:
+    """The report on a node that is well but for some values; `a__b` is `b` within `a`."""
+    found = copy.deepcopy(WELL)
+    for name, value in changes.items():
+        place = found
+        *outer, last = name.split("__")
+        for key in outer:
+            place = place[key]
+        place[last] = value
+    return examine(found, is_reached)
+
+
+def test_a_node_that_is_well() -> None:
+    told = findings()
+    assert {each.level for each in told} == {Level.OK}
+    assert [each.text for each in told] == [
+        "our record says 8.8.8.8, TCP port 9222, UDP port 9222",
+        "40 connections have come in from other machines",
+        "discovery knows 100 nodes, 80 alive: 30 of our chain, 20 of other chains, 30 of none",
+        "22 peers (12 came, 10 dialled), 20 to 30 are wanted; 200 are known, 150 with an address",
+        f"20 peers are on {TOPIC}, 8 of them in our mesh",
+        "500 blocks of peers, the last 1.5 s ago",
+    ]
+
+
+DEPARTED = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
+NOBODY = {"inbound": 0, "outbound": 0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "level", "text", "advice"),
+    [
+        ({"is_listening": False}, "fault", "it does not listen for peers", "p2p.listen"),
+        ({"problems": ["the disk is full"]}, "fault", "the disk is full", ""),
+        ({"discovery__ip": None}, "warn", "our record names no address", "give p2p.advertise.ip"),
+        ({"discovery__ip": "9.9.9.9"}, "warn", "our record says 9.9.9.9, but 20 peers see us at 8.8.8.8", "--p2p.adv"),
+        ({"is_reached": False}, "warn", "8.8.8.8 port 9222 takes no connection from here", "forward it"),
+        ({"inbound_ever": 0}, "note", "no other machine has connected to us", "the TCP port is closed"),
+        ({"discovery": None}, "note", "discovery is off", ""),
+        ({"discovery__nodes__nodes": 0}, "warn", "discovery knows no node at all", "check p2p.bootnodes"),
+        ({"discovery__nodes__nodes": 0, **NOBODY}, "fault", "discovery knows no node at all", "UDP"),
+        ({"discovery__nodes__ours": 0}, "warn", "0 of our chain, 20 of other chains, 30 of none", ""),
+        ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "went no further: 5 too many", ""),
+        ({"static_missing": ["P"]}, "warn", "static peer P is missing: not dialled yet", ""),
+        ({"static_missing": ["P"], "dial_problems": {"P": "refused"}}, "warn", "P is missing: refused", ""),
+        ({"dial_problems": {"P": "no answer within 10 s"}}, "note", "P: no answer within 10 s", ""),
+        (
+            {"bans": {"P": 100.0, "Q": 3599.6}},
+            "warn",
+            "we have banned 2 peers, the last of them for 3600 s more",
+            "ban",
+        ),
+        ({"bans": {"P": 100.0}, **NOBODY}, "fault", "we have banned 1 peers", "p2p.ban.threshold"),
+        ({"blocked": 3}, "note", "operators have blocked 3 peers", ""),
+        ({"departed": DEPARTED}, "warn", "30 connections ended within 10 s: 30 closed by the peer", "have banned us"),
+        ({"departed": DEPARTED[:2]}, "note", "2 connections ended within 10 s", "full"),
+        (NOBODY, "fault", "no peers; 200 are known, 150 with an address", ""),
+        ({"inbound": 1, "outbound": 0}, "note", "1 peers (1 came, 0 dialled), 20 to 30 are wanted", ""),
+        ({"gossip__topics": {TOPIC: 0}}, "fault", f"0 peers are on {TOPIC}", "chain and fork"),
+        ({"gossip__meshes": {TOPIC: 2}}, "note", "below 6, so own blocks go to all peers of the topic", ""),
+        ({"gossip__signer": None}, "fault", "no unsafe block signer is known", "SystemConfig"),
+        ({"gossip__own_signer": "0x22"}, "fault", f"p2p.sequencer.key is that of 0x22, L1 names {SIGNER}", ""),
+        ({"gossip__own_signer": SIGNER, "gossip__published": 9}, "ok", "9 blocks were published", ""),
+        ({"gossip__refused": {"wrong_signer": 9}}, "warn", "blocks refused: 9 wrong_signer", "changed on L1"),
+        ({"gossip__refused": {"too_old": 9, "ssz": 1}}, "warn", "9 too_old, 1 ssz", "clock"),
+        ({"gossip__accepted_ago": None}, "warn", "no block of peers since the start", ""),
+        ({"gossip__accepted_ago": 90.0}, "warn", "the last block of peers came 90 s ago", ""),
+        ({"gossip__accepted_ago": None, "gossip__own_signer": SIGNER}, "note", "no block of peers", ""),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_to_do(changes: dict[str, Any], level: str, text: str, advice: str) -> None:
+    told = [each for each in findings(**changes) if text in each.text]
+    assert len(told) == 1, findings(**changes)
+    assert told[0].level is Level(level) and advice in told[0].advice
+
+
+@contextmanager
+def answering(answer: Any) -> Iterator[str]:
+    """A JSON-RPC server that says one thing."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def node_on_loopback(**changes: Any) -> dict[str, Any]:
+    found = copy.deepcopy(WELL)
+    found["discovery"] |= {"ip": "127.0.0.1", "tcp": 1, **changes}
+    return found
+
+
+def test_the_report(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        found = node_on_loopback(tcp=peer.getsockname()[1])
+        found["observed"] = {}
+        with answering({"result": found}) as url:
+            assert main(["p2p", "doctor", "--rpc", url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "peer 16Uiu2HAm of chain 10, at /ip4/0.0.0.0/tcp/9222"
+    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {found['discovery']['tcp']}, UDP port 9222"
+
+
+def test_faults_are_told_by_the_exit_code_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering({"result": {**node_on_loopback(), "is_listening": False}}) as url:
+        assert main(["p2p", "doctor", "--rpc", url]) == 1
+        text = capsys.readouterr().out
+        assert " fault  it does not listen for peers\n        -> see the problems" in text
+        assert "  warn  127.0.0.1 port 1 takes no connection from here\n" in text
+        assert main(["p2p", "doctor", "--rpc", url, "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["findings"][0]["level"] == "fault" and told["diagnosis"]["chain_id"] == 10
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": {"code": -32601, "message": "x"}}, "it runs with --p2p.disable, or is of another version"),
+        ({"error": {"code": -32000, "message": "out of order"}}, "out of order"),
+        ({"result": {"peer": "x"}}, "answers opp2p_diagnosis with something else"),
+        ({"result": [1]}, "answers opp2p_diagnosis with something else"),
+    ],
+)
+def test_what_is_no_diagnosis_ends_in_one_line(
+    answer: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(answer) as url:
+        assert main(["p2p", "doctor", "--rpc", url]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.count("\n") == 1 and said in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [((), "--rpc"), (("--rpc", "http://127.0.0.1:1"), "cannot connect"), (("--rcp", "x"), "--rpc")]
+)
+def test_a_wrong_call_ends_in_one_line(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["p2p", "doctor", *words]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.count("\n") == 1 and said in shown.err
