@@ -110,6 +110,7 @@ class Deriver:
         self._given: Attributes | None = None
         self._reset_reason: Reason | None = None
         self._wanted_block: int | None = None
+        self._used_up_on: L2BlockRef | None = None
 
     @property
     def origin(self) -> L1BlockRef | None:
@@ -132,7 +133,7 @@ class Deriver:
         """Forgets everything and begins at the start's base."""
         self._start = start
         self._pipeline = self._ready = self._given = self._reset_reason = None
-        self._wanted_block = None
+        self._wanted_block = self._used_up_on = None
         self.trace.origin = None
         self.trace.dropped.clear()
 
@@ -156,7 +157,7 @@ class Deriver:
         """Brings the L1 block that is needed; False if it is another."""
         if block.header.number != self._wanted_block or self._start is None:
             return False
-        self._wanted_block = None
+        self._wanted_block = self._used_up_on = None
         if self._pipeline is None:
             base = self._start.base
             if block.header.hash == base.hash:
@@ -217,10 +218,13 @@ class Deriver:
         pipeline = self._pipeline
         if pipeline is None:
             return self._want_block(self._start.base.number)
+        if self._wanted_block is not None and self._used_up_on == safe_head:
+            return NeedL1Block(self._wanted_block)
         outcome = pipeline.batches.next(safe_head, pipeline.block)
         if isinstance(outcome, Accepted):
             return self._build(outcome, pipeline, safe_head, safe_config)
         if outcome is Flow.OUT_OF_DATA:
+            self._used_up_on = safe_head
             return self._want_block(pipeline.block.header.number + 1)
         if isinstance(outcome, NeedReset):
             return self._ask_reset(outcome.reason)

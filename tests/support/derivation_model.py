@@ -1,0 +1,457 @@
+"""Derivation as slowly and plainly as the rule book says it: from what stands on L1 since a reset to the L2 blocks that
+follow, all of it again for every question. Bytes do not occur: batches and frames are what the test says they are."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from derivation_values import L1, L2, ORDER, Built, Chain, Frame, Single, Span
+
+EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
+END = object()
+
+
+def reset_start(chain: Chain, l1: Sequence[L1], l2: Sequence[L2]) -> int:
+    """RS1: the number of the L2 block whose L1 origin is to be read first, for the newest of `l2` as safe head."""
+    safe, at = l2[-1], len(l2) - 1
+    while at > 0 and l2[at].epoch > chain.first_l1:
+        time = l1[l2[at].epoch - chain.first_l1].time
+        if l2[at].epoch + chain.channel_timeout(time) <= safe.epoch:
+            break
+        at -= 1
+    return at
+
+
+@dataclass
+class _Open:
+    """A channel in the bank."""
+
+    opened: int
+    pieces: dict[int, bytes] = field(default_factory=dict)
+    end: int | None = None
+
+
+class Model:
+    """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
+
+    def __init__(self, chain: Chain, l1: Sequence[L1], l2: Sequence[L2], base: int) -> None:
+        self.chain, self.l1, self.l2 = chain, l1, list(l2)
+        self.built: list[Built] = []
+        self.origin = l1[base - chain.first_l1]
+        self.seen = self.origin
+        self.window = [self.origin]
+        self.bank: dict[bytes, _Open] = {}
+        self.queue: list[tuple[Single | Span, L1]] = []
+        self.rest: list[Single] = []
+        self.flushed = False
+        self.new = chain.active("holocene", self.origin.time)
+        self.source: Iterator[Single | Span] = iter(())
+
+    @property
+    def safe(self) -> L2:
+        return self.l2[-1]
+
+    @property
+    def next_time(self) -> int:
+        return self.safe.time + self.chain.block_time
+
+    def run(self) -> str:
+        """How it ends: `waits` for more L1 blocks, or `reset`."""
+        while True:
+            self.source = self._readable_batches()
+            said = "more"
+            while said == "more":
+                said = self._new_stage() if self.new else self._old_stage()
+            if said == "reset":
+                return said
+            place = self.origin.number + 1 - self.chain.first_l1
+            if place == len(self.l1):
+                return "waits"
+            if self.l1[place].parent_hash != self.origin.hash:
+                return "reset"
+            self._cross(self.origin.time, self.l1[place].time)
+            self.origin = self.l1[place]
+
+    def _cross(self, old: int, new: int) -> None:
+        """PS3, PS4."""
+        crossed = [f for f in ORDER if not self.chain.active(f, old) and self.chain.active(f, new)]
+        if crossed[:1] == ["holocene"]:
+            self.new = True
+            self.bank, self.queue, self.rest = {}, [], []
+
+    # --- 3 to 9: from L1 blocks to batches -------------------------------------------------------------------------
+
+    def _batcher(self) -> bytes:
+        """T5."""
+        found = self.chain.batcher
+        for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
+            found = block.batcher or found
+        return found
+
+    def _readable_batches(self) -> Iterator[Single | Span]:
+        """What the reader gives in this L1 block."""
+        if self.new:
+            self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
+        for sender, frames in self.origin.items:
+            if sender != self._batcher() or frames is None:
+                continue
+            if self.chain.active("holocene", self.origin.time):
+                frames = pruned(frames)
+            for frame in frames:
+                if self.new:
+                    yield from self._assemble(frame)
+                else:
+                    yield from self._ready_in_bank()
+                    self._ingest(frame)
+        if not self.new:
+            yield from self._ready_in_bank()
+
+    def _timed_out(self, channel: _Open) -> bool:
+        return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
+
+    def _ready_in_bank(self) -> Iterator[Single | Span]:
+        """CB1 to CB6."""
+        while self.bank:
+            oldest = next(iter(self.bank))
+            if self._timed_out(self.bank[oldest]):
+                del self.bank[oldest]
+                continue
+            names = list(self.bank) if self.chain.active("canyon", self.origin.time) else [oldest]
+            ready = [name for name in names if self._is_ready(self.bank[name])]
+            if not ready:
+                return
+            channel = self.bank.pop(ready[0])
+            yield from self._read(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
+
+    def _is_ready(self, channel: _Open) -> bool:
+        complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
+        return complete and not self._timed_out(channel)
+
+    def _ingest(self, frame: Frame) -> None:
+        """CB7 to CB10, CB14."""
+        channel = self.bank.setdefault(frame.channel, _Open(self.origin.number))
+        closed = channel.end is not None
+        if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
+            return
+        if channel.end is not None and frame.number >= channel.end:
+            return
+        channel.pieces[frame.number] = frame.piece
+        if frame.is_last:
+            channel.end = frame.number
+            channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
+
+    def _assemble(self, frame: Frame) -> Iterator[Single | Span]:
+        """CA3 to CA7."""
+        if frame.number == 0:
+            self.bank = {frame.channel: _Open(self.origin.number)}
+        channel = self.bank.get(frame.channel)
+        if channel is None or frame.number != len(channel.pieces):
+            return
+        channel.pieces[frame.number] = frame.piece
+        if frame.is_last:
+            self.bank = {}
+            yield from self._read(b"".join(channel.pieces.values()))
+
+    def _read(self, body: bytes) -> Iterator[Single | Span]:
+        """RD3, BE5."""
+        channel = self.chain.channels[body]
+        if channel.brotli and not self.chain.active("fjord", self.origin.time):
+            return
+        for batch in channel.batches:
+            if isinstance(batch, Span) and not self.chain.active("delta", self.origin.time):
+                continue
+            self.flushed = False
+            yield batch
+            if self.flushed:
+                return
+
+    def _flush(self) -> None:
+        """E5b."""
+        self.rest, self.flushed = [], True
+        if self.new:
+            self.bank = {}
+
+    # --- 17 to 19: the stages --------------------------------------------------------------------------------------
+
+    def _update_origins(self) -> bool:
+        """E2, E3; whether the L1 block lies behind the parent's origin."""
+        behind = self.origin.number < self.safe.epoch
+        if self.origin is not self.seen:
+            self.seen = self.origin
+            self.window = [] if behind else [*self.window, self.origin]
+        if any(each.number == self.safe.epoch for each in self.window):
+            self.window = [each for each in self.window if each.number >= self.safe.epoch]
+        return behind
+
+    def _does_not_fit(self) -> bool:
+        """E6."""
+        first = self.window[0]
+        return (self.safe.epoch, self.safe.epoch_hash) != (first.number, first.hash) and (
+            self.safe.epoch != first.number - 1
+        )
+
+    def _usable_rest(self) -> Single | None:
+        """X6."""
+        if self.rest and self.rest[0].time == self.next_time:
+            return self.rest.pop(0)
+        self.rest = []
+        return None
+
+    def _old_stage(self) -> str:
+        """BQ1 to BQ10."""
+        held = self._usable_rest()
+        if held is not None:
+            return self._build(held, not self.rest)
+        behind = self._update_origins()
+        batch = next(self.source, END)
+        if behind:
+            return "eof" if batch is END else "more"
+        if isinstance(batch, Single | Span) and self._judge(batch, self.origin) != "drop":
+            self.queue.append((batch, self.origin))
+        if self._does_not_fit():
+            return "reset"
+        kept: list[tuple[Single | Span, L1]] = []
+        while self.queue:
+            entry = self.queue.pop(0)
+            verdict = self._judge(*entry)
+            if verdict == "accept":
+                self.queue = kept + self.queue
+                return self._take(entry[0])
+            if verdict == "undecided":
+                self.queue = [*kept, entry, *self.queue]
+                return "eof" if batch is END else "more"
+            if verdict == "future":
+                kept.append(entry)
+        self.queue = kept
+        said = self._expired(batch is END)
+        return "more" if said == "eof" and batch is not END else said
+
+    def _take(self, batch: Single | Span) -> str:
+        """BQ10."""
+        if isinstance(batch, Single):
+            return self._build(batch, True)
+        found = self._extract(batch)
+        assert found, "an accepted span has no new block"
+        self.rest = found[1:]
+        return self._build(found[0], not self.rest)
+
+    def _new_stage(self) -> str:
+        """BS1 to BS9."""
+        if self._update_origins() or self.safe.epoch == self.origin.number:
+            return "eof" if next(self.source, END) is END else "more"
+        assert len(self.window) >= 2
+        if self._does_not_fit():
+            return "reset"
+        batch: object = self._usable_rest() or next(self.source, END)
+        if batch is END:
+            return self._expired(True)
+        if isinstance(batch, Span):
+            verdict = self._prefix(batch, self.origin)
+            if verdict == "accept":
+                verdict = self._overlap(batch)
+            found = self._extract(batch) if verdict == "accept" else None
+            if not found:
+                if verdict in ("drop", "accept"):
+                    self._flush()
+                return "more"
+            self.rest = found[1:]
+            batch = found[0]
+        assert isinstance(batch, Single)
+        verdict = self._single(batch, self.origin)
+        if verdict == "accept":
+            return self._build(batch, True)
+        if verdict == "drop":
+            self._flush()
+        return "more"
+
+    def _expired(self, out_of_data: bool) -> str:
+        """E7."""
+        epoch = self.window[0]
+        expiry = epoch.number + self.chain.window
+        if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
+            return "eof"
+        if len(self.window) < 2:
+            return "eof"
+        if self.next_time < self.window[1].time or epoch.number == self.safe.epoch + 1:
+            return self._build(Single(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
+        self.window.pop(0)
+        return "eof"
+
+    # --- 13 to 16: the judgement of batches ------------------------------------------------------------------------
+
+    def _judge(self, batch: Single | Span, inclusion: L1) -> str:
+        return self._single(batch, inclusion) if isinstance(batch, Single) else self._span(batch, inclusion)
+
+    def _strict(self, inclusion: L1) -> bool:
+        return self.chain.active("holocene", inclusion.time)
+
+    def _known(self, number: int) -> L1 | None:
+        return next((each for each in self.window if each.number == number), None)
+
+    def _single(self, batch: Single, inclusion: L1) -> str:
+        """V1 to V15. A parent hash of nothing is that of whatever parent there is (X4)."""
+        if not self.window:
+            return "undecided"
+        if batch.time > self.next_time:
+            return "drop" if self._strict(inclusion) else "future"
+        if batch.time < self.next_time:
+            return "past" if self._strict(inclusion) else "drop"
+        if batch.parent_hash not in (b"", self.safe.hash) or batch.epoch + self.chain.window < inclusion.number:
+            return "drop"
+        if not 0 <= batch.epoch - self.window[0].number <= 1:
+            return "drop"
+        origin = self._known(batch.epoch)
+        if origin is None:
+            return "undecided"
+        if batch.epoch_hash not in (b"", origin.hash) or batch.time < origin.time:
+            return "drop"
+        if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
+            return "drop"
+        verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
+        return verdict or ("drop" if any(self._refused(tx, batch.time, True) for tx in batch.txs) else "accept")
+
+    def _drift(self, time: int, txs: tuple[bytes, ...], origin: L1, advanced: bool) -> str | None:
+        """V13, FU5."""
+        if time <= origin.time + self.chain.max_drift(origin.time):
+            return None
+        if txs:
+            return "drop"
+        if advanced:
+            return None
+        following = self._known(origin.number + 1)
+        if following is None:
+            return "undecided"
+        return "drop" if time >= following.time else None
+
+    def _refused(self, tx: bytes, time: int, alone: bool) -> bool:
+        """V14, FU6."""
+        if tx[:1] in (b"", b"\x7e"):
+            return True
+        if tx[0] == 4:
+            return not self.chain.active("isthmus", time)
+        return alone and tx[0] == 0x7D and not self.chain.active("lagoon", time)
+
+    def _time(self, span: Span, place: int) -> int:
+        return span.time + place * self.chain.block_time
+
+    def _parent(self, span: Span) -> L2 | None:
+        """PX6."""
+        if span.time >= self.next_time:
+            return self.safe
+        number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
+        return self.l2[number] if number >= 0 else None
+
+    def _prefix(self, span: Span, inclusion: L1) -> str:
+        """PX1 to PX12."""
+        if not self.window:
+            return "undecided"
+        start, end = span.epochs[0], span.epochs[-1]
+        origin: L1 | None = self.window[0]
+        if start == self.window[0].number + 1:
+            origin = self._known(start)
+        if origin is None:
+            return "undecided"
+        if not self.chain.active("delta", origin.time):
+            return "drop"
+        if span.time > self.next_time:
+            return "drop" if self._strict(inclusion) else "future"
+        if self._time(span, len(span.epochs) - 1) < self.next_time:
+            return "past" if self._strict(inclusion) else "drop"
+        overlaps = span.time < self.next_time
+        if overlaps and (span.time > self.safe.time or (self.safe.time - span.time) % self.chain.block_time):
+            return "drop"
+        parent = self._parent(span)
+        if parent is None:
+            return "undecided"
+        if span.parent_check != parent.hash[:20] or start + self.chain.window < inclusion.number:
+            return "drop"
+        if start > parent.epoch + 1:
+            return "drop"
+        last = self._known(end)
+        if last is None:
+            return "undecided"
+        return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
+
+    def _span(self, span: Span, inclusion: L1) -> str:
+        """FU1 to FU8."""
+        verdict = self._prefix(span, inclusion)
+        parent = self._parent(span)
+        if verdict != "accept" or parent is None:
+            return verdict
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+            time = self._time(span, place)
+            if time <= self.safe.time:
+                continue
+            origin = self._known(epoch)
+            if epoch < self.safe.epoch or origin is None or time < origin.time:
+                return "drop"
+            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.epoch + 1
+            late = self._drift(time, txs, origin, advanced)
+            if late is not None:
+                return late
+            if any(self._refused(tx, time, False) for tx in txs):
+                return "drop"
+        return self._overlap(span)
+
+    def _overlap(self, span: Span) -> str:
+        """FU7, N1."""
+        parent = self._parent(span)
+        assert parent is not None
+        for place, block in enumerate(self.l2[parent.number + 1 :]):
+            if (block.users, block.epoch) != (span.txs[place], span.epochs[place]):
+                return "drop"
+        return "accept"
+
+    def _extract(self, span: Span) -> list[Single] | None:
+        """X1 to X4."""
+        found: list[Single] = []
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+            if self._time(span, place) > self.safe.time:
+                if epoch < self.safe.epoch or self._known(epoch) is None:
+                    return None
+                found.append(Single(self._time(span, place), b"", epoch, b"", txs))
+        return found
+
+    # --- 20: the block, and what the engine makes of it ------------------------------------------------------------
+
+    def _build(self, batch: Single, concluding: bool) -> str:
+        """AQ2, AQ3, BQ13."""
+        safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
+        starts = epoch.number != safe.epoch
+        if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
+            return "reset"
+        if batch.time < epoch.time:
+            return "reset"
+        users = batch.txs
+        if self.chain.is_invalid(users):
+            if not self.chain.active("holocene", self.origin.time):
+                return "more"
+            users = ()
+            self._flush()
+        key = self.chain.hash_of(safe, batch.time, epoch.number, epoch.hash, users)
+        sequence = 0 if starts else safe.sequence + 1
+        block = L2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
+        gas_limit = self.chain.gas_limit
+        for each in self.l1[: epoch.number - self.chain.first_l1 + 1]:
+            gas_limit = each.gas_limit or gas_limit
+        self.built.append(Built(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
+        self.l2.append(block)
+        return "more"
+
+
+def pruned(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Q3."""
+    found, at = list(frames), 0
+    while at + 1 < len(found):
+        current, following = found[at], found[at + 1]
+        same = current.channel == following.channel
+        if same and (current.is_last or following.number != (current.number + 1) % 65536):
+            del found[at + 1]
+        elif same or following.number == 0:
+            if same or current.is_last:
+                at += 1
+            else:
+                del found[at]
+                at = max(0, at - 1)
+        else:
+            del found[at + 1]
+    return tuple(found)

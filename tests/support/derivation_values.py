@@ -1,0 +1,118 @@
+"""What the derivation model speaks of: L1 and L2 blocks, frames, channels and batches as plain values, and a chain's
+constants."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+ORDER = (
+    *("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene"),
+    *("isthmus", "jovian", "karst", "lagoon"),
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    channel: bytes
+    number: int
+    piece: bytes
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class Single:
+    """A singular batch."""
+
+    time: int
+    parent_hash: bytes
+    epoch: int
+    epoch_hash: bytes
+    txs: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A span batch: the epochs and transactions of its blocks, the first at `time`."""
+
+    time: int
+    parent_check: bytes
+    origin_check: bytes
+    epochs: tuple[int, ...]
+    txs: tuple[tuple[bytes, ...], ...]
+
+
+@dataclass(frozen=True)
+class L1:
+    """An L1 block; `items` are senders with the frames in their data, None for data that has none."""
+
+    number: int
+    hash: bytes
+    parent_hash: bytes
+    time: int
+    items: tuple[tuple[bytes, tuple[Frame, ...] | None], ...] = ()
+    batcher: bytes | None = None
+    gas_limit: int | None = None
+    deposits: int = 0
+
+
+@dataclass(frozen=True)
+class L2:
+    """An L2 block; `users` are its transactions but deposits."""
+
+    hash: bytes
+    number: int
+    time: int
+    epoch: int
+    epoch_hash: bytes
+    sequence: int
+    users: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Built:
+    """A block that was derived: at which L1 block, whether it concluded its batch, its gas limit (without what upgrades
+    add) and number of user deposits."""
+
+    block: L2
+    origin: int
+    concluding: bool
+    gas_limit: int
+    deposits: int
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What the body of a channel holds."""
+
+    brotli: bool
+    batches: tuple[Single | Span, ...]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A rollup's constants, and what the test can do: tell bodies, count hashes, and refuse transactions."""
+
+    forks: Mapping[str, int]
+    block_time: int
+    window: int
+    drift: int
+    timeout: int
+    first_l1: int
+    batcher: bytes
+    gas_limit: int
+    channels: Mapping[bytes, Channel]
+    hash_of: Callable[[L2, int, int, bytes, tuple[bytes, ...]], bytes]
+    is_invalid: Callable[[tuple[bytes, ...]], bool]
+
+    def active(self, fork: str, time: int) -> bool:
+        return fork in self.forks and self.forks[fork] <= time
+
+    def activating(self, time: int) -> list[str]:
+        """Rule C2."""
+        before = time - self.block_time
+        return [fork for fork in ORDER if self.active(fork, time) and before >= 0 and not self.active(fork, before)]
+
+    def channel_timeout(self, time: int) -> int:
+        return 50 if self.active("granite", time) else self.timeout
+
+    def max_drift(self, time: int) -> int:
+        return 1800 if self.active("fjord", time) else self.drift
