@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     growth = memory_growth(made.make(given.long, pool))
     bodies = chain.bodies * 4
     pairs = [(worker_seconds(bodies, 1), worker_seconds(bodies, 2)) for _ in range(given.runs)]
-    scaling = Figure("one worker's time against two's", "x", tuple(one.seconds / two.seconds for one, two in pairs))
+    gains = tuple(one.seconds / two.seconds for one, two in pairs)
+    scaling = Figure("one worker's time against two's", "x", gains, floor=SCALING)
     ratios = tuple(ours / alone for ours, alone in zip(full[1:], native[1:], strict=True))
     rules = tuple(whole - part for whole, part in zip(sequential, building, strict=True))
     return show(

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """A measured quantity with the numbers of all runs, and the bound the project has set, if any."""
+    """A measured quantity with the numbers of all runs, and the most or the least that the project allows, if any."""
 
     name: str
     unit: str
     runs: tuple[float, ...]
     bound: float | None = None
+    floor: float | None = None
 
     @property
     def median(self) -> float:
@@ -49,16 +50,17 @@ def repeat(runs: int, warm_up: int, measure: Callable[[], float]) -> tuple[float
 
 
 def show(title: str, figures: Sequence[Figure]) -> int:
-    """Prints the figures; 1 when a median is beyond its bound."""
+    """Prints the figures; 1 when a median is above its bound or below its floor."""
     print(title)
     print(f"  {machine()}")
     failed = 0
     for figure in figures:
         verdict = ""
-        if figure.bound is not None:
-            good = figure.median <= figure.bound
-            failed |= not good
-            verdict = f"  bound {figure.bound:g}: {'held' if good else 'MISSED'}"
+        for name, limit, sign in (("bound", figure.bound, 1), ("floor", figure.floor, -1)):
+            if limit is not None:
+                good = sign * figure.median <= sign * limit
+                failed |= not good
+                verdict += f"  {name} {limit:g}: {'held' if good else 'MISSED'}"
         low, high = min(figure.runs), max(figure.runs)
         print(
             f"  {figure.name:<44} {figure.median:10.3f} {figure.unit:<6} "

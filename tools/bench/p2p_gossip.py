@@ -8,28 +8,19 @@ import sys
 import time
 from collections.abc import Sequence
 
-import msgspec
-
-from rollup_node.stages.p2p import block_message, gossip_wire
-from rollup_node.stages.p2p.block_signing import LocalSigner, Signers
+from rollup_node.stages.p2p import gossip_wire
+from rollup_node.stages.p2p.block_signing import Signers
 from rollup_node.stages.p2p.block_validation import BlockValidator
 from rollup_node.stages.p2p.gossip_message import Verdict
 from rollup_node.stages.p2p.gossip_params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossip_router import Malformed, Router
 from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Rpc, Subscription
 from rollup_node.stages.p2p.score import peer_scores
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.hashes import payload_block_hash
-from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.bench.measure import Figure, show
+from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 
-CHAIN_ID = 901
-TRANSACTIONS, TRANSACTION_SIZE = 400, 250
 HEARTBEAT_BOUND, BLOCK_BOUND = 10.0, 3.0
-TOPICS = block_message.block_topics(CHAIN_ID)
-NEWEST_TOPIC = block_message.block_topic(CHAIN_ID, block_message.VERSIONS[-1])
-SIGNER = LocalSigner(b"\x11" * 32)
+GENESIS_TIME = 1_700_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,20 +61,16 @@ class World:
             self._router.receive(peer, hello, self._now)
         signers = Signers()
         signers.update(SIGNER.address, self._now)
-        self._validator = BlockValidator(_config(), signers)
+        self._validator = BlockValidator(chain_config(GENESIS_TIME), signers)
 
     def heartbeat_share(self, count: int) -> float:
         """CPU of heartbeats as a share of a core, while messages come and peers make promises that they break."""
         spent = 0.0
         for number in range(count):
-            self._accept(
-                gossip_wire.encode(Rpc(messages=[Message(NEWEST_TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))]))
-            )
+            self._accept(gossip_wire.encode(Rpc(messages=[Message(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
             for peer in self._chance.sample(self._peers, 20):
                 ids = [self._chance.randbytes(20) for _ in range(3)]
-                self._router.receive(
-                    peer, gossip_wire.encode(Rpc(control=Control([Have(NEWEST_TOPIC, ids)]))), self._now
-                )
+                self._router.receive(peer, gossip_wire.encode(Rpc(control=Control([Have(TOPIC, ids)]))), self._now)
             self._now += self._params.heartbeat
             start = time.process_time()
             self._router.heartbeat(self._now)
@@ -104,16 +91,14 @@ class World:
 
     def raw_block(self, number: int) -> bytes:
         """A message with a signed block that nobody has seen."""
-        payload = _block(number, [self._chance.randbytes(TRANSACTION_SIZE) for _ in range(TRANSACTIONS)])
-        part = block_message.signed_part(payload, block_message.VERSIONS[-1])
-        message = block_message.compose(SIGNER.sign(CHAIN_ID, part), part)
-        return gossip_wire.encode(Rpc(messages=[Message(NEWEST_TOPIC, message)]))
+        message = signed_message(number, GENESIS_TIME, self._chance)
+        return gossip_wire.encode(Rpc(messages=[Message(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
         found = self._router.receive(self._chance.choice(self._peers), raw, self._now)
         assert not isinstance(found, Malformed)
         for incoming in found:
-            judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, _GENESIS_TIME, self._now)
+            judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
             if len(raw) > 1000:
                 assert judgement.verdict is Verdict.ACCEPT, str(judgement)
             self._router.verdict(incoming.id, Verdict.ACCEPT, self._now)
@@ -122,51 +107,6 @@ class World:
         for peer in self._router.take_ready():
             while self._router.next_frame(peer) is not None:
                 pass
-
-
-_GENESIS_TIME = 1_700_000_000
-
-
-def _config() -> RollupConfig:
-    start = BlockId(0, bytes(32))
-    return RollupConfig(
-        genesis=Genesis(start, start, _GENESIS_TIME, SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000)),
-        block_time=2,
-        max_sequencer_drift=600,
-        seq_window_size=3600,
-        channel_timeout=300,
-        l1_chain_id=900,
-        l2_chain_id=CHAIN_ID,
-        fork_times={},
-        batch_inbox=bytes(20),
-        deposit_contract=bytes(20),
-        l1_system_config=bytes(20),
-    )
-
-
-def _block(number: int, transactions: Sequence[bytes]) -> ExecutionPayload:
-    payload = ExecutionPayload(
-        parent_hash=bytes(32),
-        fee_recipient=bytes(20),
-        state_root=bytes(32),
-        receipts_root=bytes(32),
-        logs_bloom=bytes(256),
-        prev_randao=bytes(32),
-        block_number=number,
-        gas_limit=30_000_000,
-        gas_used=30_000_000,
-        timestamp=_GENESIS_TIME,
-        extra_data=bytes(9),
-        base_fee=1,
-        block_hash=bytes(32),
-        transactions=tuple(transactions),
-        withdrawals=True,
-        blob_gas_used=0,
-        excess_blob_gas=0,
-        withdrawals_root=b"\x01" * 32,
-        parent_beacon_root=bytes(32),
-    )
-    return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
 
 
 if __name__ == "__main__":
