@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Figure("of it the dispatcher", "ms", tuple(one.dispatcher / len(bodies) * 1e3 for one, _ in pairs)),
             scaling,
         ],
-    ) | (scaling.median < SCALING)
+    )
 
 
 class Job:
