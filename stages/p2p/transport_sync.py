@@ -49,8 +49,12 @@ class SyncServer:
         count(self._host, "server", code, time.monotonic() - began)
 
     async def _answer(self, stream: Stream) -> tuple[ResultCode, bytes]:
-        async with asyncio.timeout(sync_wire.READ_SECONDS):
-            number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
+        try:
+            async with asyncio.timeout(sync_wire.READ_SECONDS):
+                number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
+        except (StreamError, TimeoutError) as error:
+            log.debug("a peer's request cannot be read", peer=short_text(stream.peer), why=str(error) or "too slow")
+            return ResultCode.UNKNOWN_ERROR, b""
         code = self._service.check(number, time.time())
         if number is None or code is not ResultCode.OK:
             return code, b""

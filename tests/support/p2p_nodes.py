@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import orjson
-from p2p_blocks import SIGNER, chain_config
+from p2p_blocks import SIGNER, block, chain, chain_config
 from p2p_hosts import driven
 
 from rollup_node.ipc.bus import Bus, Peer
@@ -32,6 +32,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity import Identity, peer_text
 from rollup_node.stages.p2p.process import P2pStage, build
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.topology import CHANNELS
 
@@ -39,13 +40,39 @@ KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""
 
 
-def chain_of_now(length: int = 600) -> RollupConfig:
+def play(scene: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
+    """Runs a scene of a bounded time in an event loop of its own."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds):
+            await scene()
+
+    asyncio.run(bounded())
+
+
+def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:
     """The made-up chain, begun so many seconds ago."""
-    config = chain_config()
+    config = chain_config(last_fork)
     started = int(time.time()) - length
     forks = dict.fromkeys(config.fork_times, started)
     genesis = msgspec.structs.replace(config.genesis, l2_time=started)
     return msgspec.structs.replace(config, genesis=genesis, fork_times=forks)
+
+
+def now_block(number: int = 1, version: int = 4, **changes: Any) -> ExecutionPayload:
+    """A block of this second."""
+    return block(version, number, timestamp=int(time.time()), **changes)
+
+
+def timed_chain(rollup: RollupConfig, count: int, first: int = 1, version: int = 4) -> list[ExecutionPayload]:
+    """Linked blocks at the times that the chain has for their numbers."""
+    blocks: list[ExecutionPayload] = []
+    for plain in chain(count, version, first):
+        parent = blocks[-1].block_hash if blocks else plain.parent_hash
+        at = rollup.genesis.l2_time + rollup.block_time * plain.block_number
+        made = msgspec.structs.replace(plain, parent_hash=parent, timestamp=at)
+        blocks.append(msgspec.structs.replace(made, block_hash=payload_block_hash(made)))
+    return blocks
 
 
 class P2pNode:
@@ -145,3 +172,8 @@ class P2pNode:
     async def in_mesh(self) -> None:
         """Waits until the mesh of the present topic has a member."""
         await self.until(lambda: self.stage.gossip.mesh(time.time()))
+
+    def counted(self, start: str) -> float:
+        """The sum of the metrics whose lines begin so."""
+        lines = [line for line in self.meter.text().decode().splitlines() if line.startswith(start)]
+        return sum(float(line.split()[-1]) for line in lines)

@@ -3,51 +3,21 @@
 import asyncio
 import socket
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from p2p_blocks import SIGNER, block, chain
-from p2p_nodes import KEY, P2pNode, chain_of_now
+from p2p_blocks import SIGNER, block
+from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
 
 from rollup_node.stages.messages import GapEnd, PayloadFound, PublishBlock, RuntimeConfig, WantBlocks
+from rollup_node.stages.p2p import sync_wire
 from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.gater import parse_ip
-from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
-from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
-
-
-def play(scene: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(40):
-            await scene()
-
-    asyncio.run(bounded())
-
-
-def now_block(number: int = 1, **changes: Any) -> ExecutionPayload:
-    return block(number=number, timestamp=int(time.time()), **changes)
-
-
-def timed_chain(rollup: RollupConfig, count: int, first: int = 1) -> list[ExecutionPayload]:
-    """Linked blocks at the times that the chain has for their numbers."""
-    blocks: list[ExecutionPayload] = []
-    for plain in chain(count, first=first):
-        parent = blocks[-1].block_hash if blocks else plain.parent_hash
-        at = rollup.genesis.l2_time + rollup.block_time * plain.block_number
-        made = msgspec.structs.replace(plain, parent_hash=parent, timestamp=at)
-        blocks.append(msgspec.structs.replace(made, block_hash=payload_block_hash(made)))
-    return blocks
-
-
-def counted(node: P2pNode, start: str) -> float:
-    lines = [line for line in node.meter.text().decode().splitlines() if line.startswith(start)]
-    return sum(float(line.split()[-1]) for line in lines)
 
 
 def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
@@ -72,8 +42,8 @@ def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
             assert source.arrived == []
             await second.until(lambda: second.status is not None and second.status.connected == 2)
             assert second.health == ()
-            await second.until(lambda: counted(second, EVENTS + 'DELIVER_MESSAGE"}') == 3)
-            assert counted(third, EVENTS + 'GRAFT"}') > 0
+            await second.until(lambda: second.counted(EVENTS + 'DELIVER_MESSAGE"}') == 3)
+            assert third.counted(EVENTS + 'GRAFT"}') > 0
 
     play(scene)
 
@@ -84,8 +54,8 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node:
             first = now_block(1)
             assert await node.publish(first) is None and await node.publish(first) is None
-            await node.until(lambda: counted(node, EVENTS + 'PUBLISH_MESSAGE"}'))
-            assert node.stage.blocks.published == 2 and counted(node, EVENTS + 'PUBLISH_MESSAGE"}') == 1
+            await node.until(lambda: node.counted(EVENTS + 'PUBLISH_MESSAGE"}'))
+            assert node.stage.blocks.published == 2 and node.counted(EVENTS + 'PUBLISH_MESSAGE"}') == 1
             server = node.stage.blocks
             sent: list[Any] = []
             server._server.send = lambda peer, message: sent.append((peer.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
@@ -157,8 +127,8 @@ def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: py
                 node.engine.send(want)
                 await node.until(lambda: len(node.arrived) == 16)
                 assert sorted(node.arrived, key=lambda each: each.block_number) == blocks[3:19]
-                assert counted(node, 'op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
-                assert counted(server, 'op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
+                assert node.counted('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
+                assert server.counted('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
                 scores = (await node.call("peers", True))["peers"][server.peer]["scores"]["reqResp"]
                 assert scores["validResponses"] > 5 and scores["errorResponses"] == 0
 
@@ -202,6 +172,25 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
                 assert scores.counts(nodes[1].stage.host.peer_id).error_responses > 0
                 assert scores.counts(liar).rejected_payloads > 0 and scores.score(liar) < 0
                 assert scores.counts(nodes[0].stage.host.peer_id).error_responses == 0
+
+    play(scene)
+
+
+@pytest.mark.parametrize("request_bytes", [b"", bytes(7)])
+def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
+    async def scene() -> None:
+        rollup = chain_of_now()
+        async with (
+            P2pNode(1, rollup, tmp_path).running() as server,
+            P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node,
+        ):
+            await node.until(lambda: node.stage.host.peers())
+            host = node.stage.host
+            _, stream = await host.open_stream(host.peers()[0], sync_wire.protocols(901))
+            await stream.write(request_bytes)
+            stream.close()
+            assert await stream.read_all(9) == bytes([sync_wire.ResultCode.UNKNOWN_ERROR])
+            await server.until(lambda: server.counted("op_node_default_p2p_req_total{") == 1)
 
     play(scene)
 
