@@ -102,7 +102,9 @@ class JsPeer:
                 self.events.append(line)
                 self._heard.set()
             else:
-                self._answers.pop(line["id"]).set_result(line)
+                answer = self._answers.pop(line["id"])
+                if not answer.done():
+                    answer.set_result(line)
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,68 @@
+// A js-libp2p node on the loopback interface, as op-node would be: TCP, noise, yamux, identify, ping, and more services.
+import { say, options } from './lines.mjs'
+
+const { createLibp2p } = await import('libp2p')
+const { tcp } = await import('@libp2p/tcp')
+const { noise } = await import('@libp2p/noise')
+const { yamux } = await import('@libp2p/yamux')
+const { identify, identifyPush } = await import('@libp2p/identify')
+const { ping } = await import('@libp2p/ping')
+const { privateKeyFromRaw } = await import('@libp2p/crypto/keys')
+const { multiaddr } = await import('@multiformats/multiaddr')
+const { peerIdFromString } = await import('@libp2p/peer-id')
+
+export const peerId = peerIdFromString
+
+export function makeNode (services = {}) {
+  return createLibp2p({
+    privateKey: privateKeyFromRaw(Buffer.from(options.secret, 'hex')),
+    addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
+    transports: [tcp()],
+    connectionEncrypters: [noise()],
+    streamMuxers: [yamux()],
+    services: { identify: identify(), identifyPush: identifyPush(), ping: ping(), ...services }
+  })
+}
+
+// Tells of connections from now on, and that the node is ready.
+export function announce (node) {
+  for (const event of ['peer:connect', 'peer:disconnect']) {
+    node.addEventListener(event, ({ detail }) => say({ event, peer: String(detail) }))
+  }
+  node.addEventListener('peer:identify', ({ detail }) => say({
+    event: 'peer:identify',
+    peer: String(detail.peerId),
+    agent: detail.agentVersion,
+    protocols: detail.protocols,
+    addresses: detail.listenAddrs.map(String)
+  }))
+  say({ event: 'ready', peer: String(node.peerId), addresses: node.getMultiaddrs().map(String) })
+}
+
+export const connecting = node => ({
+  async dial ({ address }) {
+    const { encryption, multiplexer } = await node.dial(multiaddr(address))
+    return { encryption, multiplexer }
+  },
+  async hangup ({ peer }) {
+    await node.hangUp(peerId(peer))
+  },
+  async connections () {
+    return node.getConnections().map(({ remotePeer, direction, streams }) => ({
+      peer: String(remotePeer), direction, streams: streams.length
+    }))
+  }
+})
+
+export async function readAll (stream) {
+  const parts = []
+  for await (const part of stream) parts.push(Buffer.from(part.subarray()))
+  return Buffer.concat(parts)
+}
+
+export async function sendAll (stream, data) {
+  for (let at = 0; at < data.length; at += 60000) {
+    if (!stream.send(data.subarray(at, at + 60000))) await stream.onDrain()
+  }
+  await stream.close()
+}
