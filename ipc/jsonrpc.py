@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from io import BytesIO
 from typing import Any, TypeVar
 
 import aiohttp
@@ -18,6 +19,9 @@ Call = tuple[str, Sequence[Any]]
 
 SHORT_BODY = 1024
 """An answer of at most so many bytes is decoded even when the caller wants it raw, to find an error in it."""
+
+LARGE_BODY = 64 << 10
+"""A request of more bytes is sent piece by piece, so that the event loop goes on meanwhile."""
 
 MAX_BODY = 256 << 20
 _SHOWN = 160
@@ -187,7 +191,8 @@ class JsonRpcClient:
 
     async def _send(self, body: bytes) -> bytes:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
-        async with self._open().post(self._url, data=body, headers=headers, allow_redirects=False) as response:
+        data = body if len(body) <= LARGE_BODY else BytesIO(body)
+        async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
             answer = await self._read(response)
             if response.status != 200:
                 self._refused(response, answer)

@@ -10,7 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, TokenBucket, endpoint_name
+from rollup_node.ipc.jsonrpc import LARGE_BODY, EndpointError, JsonRpcClient, RpcFailure, TokenBucket, endpoint_name
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -259,3 +259,18 @@ def test_a_bucket_never_lets_more_through_than_rate_and_burst(
         now += bucket.take(count, now)
         passed += count
         assert passed <= burst + rate * now + 1e-6
+
+
+@pytest.mark.parametrize("size", [LARGE_BODY - 100, LARGE_BODY, 3 << 20])
+@pytest.mark.filterwarnings("error")
+def test_large_requests_arrive_whole(size: int) -> None:
+    text = "0x" + "ab" * (size // 2)
+    lengths: list[str | None] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        lengths.append(request.headers.get("Content-Length"))
+        call = orjson.loads(await request.content.read())
+        return web.json_response(reply(call["params"] == [text], call["id"]))
+
+    assert against(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
+    assert lengths[0] is not None and int(lengths[0]) > size
