@@ -1,7 +1,5 @@
 """In derivation's place for `rollup-node batches`: reads a range of L1 blocks and writes down every batch in it."""
 
-import asyncio
-import os
 import time
 
 import msgspec
@@ -9,6 +7,7 @@ import orjson
 
 from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
 from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.output import write_text
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
 from rollup_node.stages.derivation.listed_batch import ListedBatch, batch_text, batch_values
 from rollup_node.stages.derivation.listing import Listing
@@ -101,13 +100,13 @@ class ListingStage:
         lines = self._read()
         if lines:
             self._stuck_since, self._problem = time.monotonic(), ""
-            await self._write(self._config.output, "".join(lines))
-            await self._write(self._config.errors, "".join(self._troubles))
+            await write_text(self._config.output, "".join(lines))
+            await write_text(self._config.errors, "".join(self._troubles))
             self._troubles.clear()
         if self._next > self._config.last:
             raise Finished()
         if self._problem and time.monotonic() - self._stuck_since > PATIENCE_SECONDS:
-            await self._write(self._config.errors, f"rollup-node: {self._problem}\n")
+            await write_text(self._config.errors, f"rollup-node: {self._problem}\n")
             raise Finished(FAILED_AND_TOLD)
         self._ask(time.monotonic())
         return REPEAT_SECONDS
@@ -170,17 +169,6 @@ class ListingStage:
             return False
         self._said[name] = now
         return True
-
-    async def _write(self, descriptor: int, text: str) -> None:
-        if text:
-            await asyncio.to_thread(write_all, descriptor, text.encode())
-
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Writes everything, however slow the reader is."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def build(config: ListingConfig, bus: Bus, meter: Meter) -> ListingStage:

@@ -8,6 +8,7 @@ import orjson
 
 from rollup_node.ipc.activity import FAILED_AND_TOLD, Finished
 from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.output import write_text
 from rollup_node.stages.engine.client_drops import DropsReader
 from rollup_node.stages.engine.process_replay import FAILURES, RESET, ReplayConfig, ReplayStage
 from rollup_node.stages.engine.replay import Judged
@@ -77,7 +78,7 @@ class ExplainStage(ReplayStage):
     async def _write_drops(self) -> None:
         lines = [self._drop_line(drop) for drop in self._drops.take() if self._is_in_range(drop)]
         if lines:
-            await self._write(self._config.output, "".join(lines))
+            await write_text(self._config.output, "".join(lines))
 
     def _is_in_range(self, drop: Drop) -> bool:
         return self._last_l1 is None or drop.origin is None or drop.origin.number <= self._last_l1

@@ -1,8 +1,6 @@
 """In the engine's place for `rollup-node replay`: gives derivation a known safe head, takes its attributes, compares
 them with the blocks of a source, and writes them down. No engine is written to."""
 
-import asyncio
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import orjson
 
 from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
 from rollup_node.ipc.bus import Bus, Peer
+from rollup_node.ipc.output import write_text
 from rollup_node.stages.engine.base_search import Base, BaseSearch
 from rollup_node.stages.engine.blocks import KnownBlock, UnreadableBlockError, known_block
 from rollup_node.stages.engine.client_l1 import OriginsClient
@@ -265,7 +264,7 @@ class ReplayStage:
     # --- output ---
 
     async def _tell(self, judged: Judged) -> None:
-        await self._write(self._config.output, self._line(judged))
+        await write_text(self._config.output, self._line(judged))
 
     def _line(self, judged: Judged) -> str:
         values = judged.values
@@ -278,21 +277,12 @@ class ReplayStage:
         )
 
     async def _warn(self, text: str) -> None:
-        await self._write(self._config.errors, f"rollup-node: warning: {text}\n")
+        await write_text(self._config.errors, f"rollup-node: warning: {text}\n")
 
     async def _fail(self, error: Exception) -> None:
         more = error.more if isinstance(error, GiveUp) else ()
         lines = [f"rollup-node: {error}\n", *(f"rollup-node:   {line}\n" for line in more)]
-        await self._write(self._config.errors, "".join(lines))
-
-    async def _write(self, descriptor: int, text: str) -> None:
-        await asyncio.to_thread(_write_all, descriptor, text.encode())
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+        await write_text(self._config.errors, "".join(lines))
 
 
 def build(config: ReplayConfig, bus: Bus, meter: Meter) -> ReplayStage:
