@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.status import NetworkStatus, Watcher
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
 
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.5
 TRAFFIC_SECONDS = 1.0
 STALL_SECONDS = 120.0
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
 MIB = 1 << 20
 PEERS_SECONDS = 1.0
+PEERS_AGAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Watcher:
         self._l1 = JsonRpcClient(l1, timeout=3.0)
         self.nodes = {name: JsonRpcClient(url, timeout=5.0) for name, url in nodes.items()}
         self._root = root
+        self._peers: dict[str, tuple[float, int | None]] = dict.fromkeys(nodes, (0.0, None))
 
     async def look(self) -> NetworkStatus:
         """The state now; what does not answer is shown as unknown."""
@@ -60,10 +63,24 @@ class Watcher:
         except (EndpointError, RpcFailure):
             status.l1_head = None
         for name, client in self.nodes.items():
-            status.nodes[name] = await _heads(client)
+            status.nodes[name] = await self._heads(name, client)
             status.processes[name] = read_processes(self._root / name / "processes.json")
         status.batches = _read_json(self._root / "batcher.json")
         return status
+
+    async def _heads(self, name: str, client: JsonRpcClient) -> NodeHeads | None:
+        try:
+            answer = await client.call("optimism_syncStatus")
+        except (EndpointError, RpcFailure):
+            return None
+        if not int(answer["unsafe_l2"]["hash"], 16):
+            return None
+        unsafe, safe, finalized = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
+        asked_at, peers = self._peers[name]
+        if (now := time.monotonic()) >= asked_at + PEERS_AGAIN_SECONDS:
+            peers = await _peers_of(client)
+            self._peers[name] = (now, peers)
+        return NodeHeads(unsafe, safe, finalized, peers)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -71,18 +88,7 @@ class Watcher:
             await client.close()
 
 
-async def _heads(client: JsonRpcClient) -> NodeHeads | None:
-    try:
-        answer = await client.call("optimism_syncStatus")
-    except (EndpointError, RpcFailure):
-        return None
-    if not int(answer["unsafe_l2"]["hash"], 16):
-        return None
-    unsafe, safe, finalized = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
-    return NodeHeads(unsafe, safe, finalized, await _peers(client))
-
-
-async def _peers(client: JsonRpcClient) -> int | None:
+async def _peers_of(client: JsonRpcClient) -> int | None:
     """How many peers are connected; None where the node has no peer-to-peer process that answers."""
     try:
         async with asyncio.timeout(PEERS_SECONDS):
