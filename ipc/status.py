@@ -1,5 +1,5 @@
-"""STATUS channels: each message is the whole state of its type, repeated, so that a lost one costs half a second and
-a subscriber needs no snapshot. (incarnation, sequence) orders them."""
+"""STATUS channels: each message is the whole state of its type, repeated, so that a lost one costs a second and a
+subscriber needs no snapshot. (incarnation, sequence) orders them."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from rollup_node.ipc.courier import Courier, split
 from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.sockets import Link
 
-REPEAT_SECONDS = 0.5
+REPEAT_SECONDS = 1.0
 
 
 class Publisher:
