@@ -445,5 +445,5 @@ def _encoded_batch(batch: Single | Span) -> bytes:
 
 TestAgainstModel = Machine.TestCase
 TestAgainstModel.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
