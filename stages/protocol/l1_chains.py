@@ -61,14 +61,11 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
 
     def update_fraction(self, time: int, pectra_blob_schedule_time: int | None = None) -> int:
         """The update fraction for an L1 block of this time. Before the Pectra correction time, where a rollup has
-        one, it is Cancun's."""
-        if pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time:
-            cancun = self.blob_fork("cancun")
-            if cancun is not None:
-                return cancun.update_fraction
+        one, it is Cancun's of the public L1 chains, whatever this chain has for Cancun."""
+        corrected = pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time
         for fork in reversed(self.blob_forks):
             if time >= fork.time:
-                return fork.update_fraction
+                return UPDATE_FRACTIONS["cancun"] if corrected else fork.update_fraction
         raise CriticalError(
             f"the configuration of L1 chain {self.chain_id} has no blob schedule for time {time},"
             " yet its blocks have excess blob gas: check rollup.l1-chain-config"

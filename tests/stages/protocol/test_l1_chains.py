@@ -59,6 +59,12 @@ def test_pectra_correction_holds_cancun_until_its_time() -> None:
     assert SEPOLIA.update_fraction(1761607008 - 1, 1761607008) == 3338477, "also past later forks"
 
 
+def test_pectra_correction_is_of_the_public_chains() -> None:
+    chain = L1Chain(5, "odd", (BlobFork("cancun", 0, 1), BlobFork("prague", 50, 2)))
+    assert chain.update_fraction(60, 100) == 3338477
+    assert chain.update_fraction(100, 100) == 2
+
+
 def test_no_schedule_while_blobs_are_there_is_critical() -> None:
     with pytest.raises(CriticalError, match="no blob schedule"):
         MAINNET.update_fraction(1710338134)
