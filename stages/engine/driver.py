@@ -26,6 +26,7 @@ from rollup_node.stages.engine.results import (
     InsertPayload,
     Judged,
     PayloadAnswer,
+    Refused,
     UpdateForkchoice,
     Verdict,
     judge_build_start,
@@ -207,21 +208,33 @@ class Driver:
         if self.heads is not None:
             self.heads = self.heads.with_finalized(ref)
 
+    def doubt(self) -> None:
+        """The engine may have lost the heads that it took: `settle` tells them again."""
+        self.accepted = None
+
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _settled(self, call: UpdateForkchoice, answer: Answer) -> Outcome | None:
         judged = judge_forkchoice(answer)
         if self.restoring and self.backup is not None:
-            backup, self.backup, self.restoring = self.backup, None, False
-            if judged.verdict is Verdict.DONE:
-                self.advance(backup)
-                self.accepted = call.forkchoice
+            self._restored(self.backup, call.forkchoice, judged, answer)
             return None
         _demand_done(judged)
         self.accepted = call.forkchoice
         self.promoted_from = None
         job = self.job
         return self._chosen(job) if job is not None and job.step is Step.CHOOSE else None
+
+    def _restored(self, backup: L2BlockRef, there: Forkchoice, judged: Judged, answer: Answer) -> None:
+        """The displaced tip is back, or given up; only an engine that could not judge is asked again."""
+        if judged.verdict is Verdict.RETRY:
+            raise TemporaryError(judged.text)
+        self.backup, self.restoring = None, False
+        if judged.verdict is Verdict.DONE:
+            self.advance(backup)
+            self.accepted = there
+        elif isinstance(answer, Refused):
+            raise ResetError(judged.text)
 
     def _looked(self, job: Job, answer: Answer) -> Outcome | None:
         if answer is None:

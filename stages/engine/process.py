@@ -24,7 +24,7 @@ from rollup_node.stages.engine.origin_selector import (
     OriginSelector,
 )
 from rollup_node.stages.engine.process_unsafe import UnsafeChain
-from rollup_node.stages.engine.results import Call, FetchPayload, UpdateForkchoice
+from rollup_node.stages.engine.results import Answer, Call, FetchPayload, UpdateForkchoice, leaves_doubt
 from rollup_node.stages.engine.sequencer import NeedAttributes, Sequenced, Sequencer, SequencerError
 from rollup_node.stages.engine.server_blocks import BlocksServer
 from rollup_node.stages.engine.server_control import ControlServer
@@ -83,9 +83,7 @@ class EngineStage:
             Activity("read", self._read),
             Activity("watch", self._watch),
         )
-        self.unsafe = UnsafeChain(
-            config, bus, meter, self.driver, self.client, self.lock, self._perform, lambda: self.unconfirmed is None
-        )
+        self.unsafe = UnsafeChain(config, bus, meter, self.driver, self, self.lock, lambda: self.unconfirmed is None)
         self.activities = [*own, *self.unsafe.activities]
         self.origins = OriginsClient(bus, self.window, self.sequence.wake.set)
         self.status = StatusServer(bus, meter)
@@ -212,6 +210,9 @@ class EngineStage:
         async with self.lock:
             if self.driver.heads is None or self.unconfirmed is not None:
                 return
+            if self.driver.heads.safe != start.safe_head:
+                self.drive.wake.set()
+                return
             self.driver.restart(start.reset)
             self.finality.reset()
             self.blocks.begin(start)
@@ -227,16 +228,30 @@ class EngineStage:
         while (call := self.driver.next()) is not None:
             if self.driver.building:
                 self.sequencer.on_derived_build()
-            await self._perform(call)
+            await self.perform(call)
 
     async def _settle_when_due(self) -> None:
         due = self.unconfirmed is not None or self.driver.restoring or time.monotonic() >= self.settle_at
         if due and (call := self.driver.settle()) is not None:
-            await self._perform(call)
+            await self.perform(call)
 
-    async def _perform(self, call: Call) -> None:
-        """One call of the driver's, and what follows from its answer."""
+    async def ask(self, call: Call) -> Answer:
+        """One call of the engine. An answer that leaves doubt whether it still has the heads in force has them told to
+        it again: one that has lost blocks, in a restart say, takes them up, or shows that it needs a new start."""
         answer = await self.client.ask(call)
+        if leaves_doubt(answer) and call != self.driver.settle():
+            self.driver.doubt()
+            if (told := self.driver.settle()) is not None:
+                await self.perform(told)
+        return answer
+
+    async def payload(self, number: int) -> ExecutionPayload | None:
+        """The engine's canonical block of a number."""
+        return await self.client.payload(number)
+
+    async def perform(self, call: Call) -> None:
+        """One call of the driver's, and what follows from its answer."""
+        answer = await self.ask(call)
         outcome = self.driver.answer(call, answer)
         if isinstance(call, UpdateForkchoice) and call.attributes is None and self.driver.settle() is None:
             self._confirm()
@@ -305,7 +320,7 @@ class EngineStage:
         if need is None or isinstance(need, NeedAttributes):
             return
         began = time.monotonic()
-        answer = await self.client.ask(need)
+        answer = await self.ask(need)
         if isinstance(need, FetchPayload):
             self.meter.observe("sequencer_sealing_seconds", time.monotonic() - began)
         event = self.sequencer.answer(need, answer, time.time())
@@ -316,7 +331,7 @@ class EngineStage:
         if isinstance(event, Sequenced) and self.driver.heads is not None:
             self._sequenced(event)
             if (call := self.driver.settle()) is not None:
-                await self._perform(call)
+                await self.perform(call)
 
     def _lacks_origin(self, head: L2BlockRef) -> bool:
         """Whether the head's L1 block is still on its way; its arrival wakes the activity."""
@@ -330,7 +345,7 @@ class EngineStage:
 
     async def _prepare(self, need: NeedAttributes) -> None:
         if (call := self.driver.settle()) is not None:
-            await self._perform(call)
+            await self.perform(call)
         chosen = self.selector.select(need.parent, self.window)
         if isinstance(chosen, NoOrigin):
             raise TemporaryError(chosen.reason)
@@ -346,7 +361,7 @@ class EngineStage:
             return self.tip_config[1]
         known = await self.client.known(block.hash)
         if known is None:
-            raise TemporaryError(f"the engine has not got its head {block}")
+            raise ResetError(f"the engine has lost its head {block}")
         self.tip_config = (block.hash, known.config)
         return known.config
 

@@ -3,7 +3,7 @@ queue and are inserted one after the other; gaps are asked for; our own blocks a
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from rollup_node.ipc.activity import Activity
@@ -30,18 +30,21 @@ GAP_BLOCK_TIMES = 2
 
 
 class Engine(Protocol):
-    """The calls of the execution engine's client that are needed here."""
+    """What is needed here of the stage that talks to the execution engine."""
 
     async def ask(self, call: Call) -> Answer:
-        """Performs a call of the cores."""
+        """Makes a call of the engine."""
 
-    async def payload(self, name: int) -> ExecutionPayload | None:
+    async def perform(self, call: Call) -> None:
+        """Makes a call of the driver's and follows it up."""
+
+    async def payload(self, number: int) -> ExecutionPayload | None:
         """The canonical block of a number."""
 
 
 class UnsafeChain:
-    """`perform` makes a call of the driver's and follows it up, under `lock`; `is_settled` says whether the heads in
-    force are known to the engine, so that blocks may be put upon them."""
+    """Heads are moved under `lock`; `is_settled` says whether those in force are known to the engine, so that blocks
+    may be put upon them."""
 
     def __init__(
         self,
@@ -49,14 +52,13 @@ class UnsafeChain:
         bus: Bus,
         meter: Meter,
         driver: Driver,
-        client: Engine,
+        engine: Engine,
         lock: asyncio.Lock,
-        perform: Callable[[Call], Awaitable[None]],
         is_settled: Callable[[], bool],
     ) -> None:
         self._config, self._meter = config, meter
-        self._driver, self._client, self._lock = driver, client, lock
-        self._perform, self._is_settled = perform, is_settled
+        self._driver, self._engine, self._lock = driver, engine, lock
+        self._is_settled = is_settled
         self._gap_pause = GAP_BLOCK_TIMES * config.rollup.block_time
         self._gap_at = 0.0
         self._head: Hash | None = None
@@ -67,7 +69,7 @@ class UnsafeChain:
         if config.p2p:
             self._peers = PeersClient(bus, meter, self.add)
             serve = Activity("blocks for peers", self._serve)
-            self._payloads = PayloadsServer(bus, client.payload, serve.wake.set)
+            self._payloads = PayloadsServer(bus, engine.payload, serve.wake.set)
             self.activities += [Activity("blocks from peers", self._follow), serve]
 
     def add(self, payload: ExecutionPayload) -> None:
@@ -119,7 +121,7 @@ class UnsafeChain:
         except UnreadableBlockError as error:
             self._refuse(payload, str(error))
             return
-        judged = judge_insert(await self._client.ask(InsertPayload(payload)))
+        judged = judge_insert(await self._engine.ask(InsertPayload(payload)))
         if judged.verdict is Verdict.INVALID:
             self._refuse(payload, judged.text)
             return
@@ -128,7 +130,7 @@ class UnsafeChain:
         self._driver.advance(block.ref)
         log.detail("unsafe head", block=block.ref, origin=block.ref.l1_origin, queued=len(self.queue) - 1)
         if (call := self._driver.settle()) is not None:
-            await self._perform(call)
+            await self._engine.perform(call)
 
     def _refuse(self, payload: ExecutionPayload, reason: str) -> None:
         log.warn("an unsafe block is dropped", number=payload.block_number, hash=payload.block_hash, reason=reason)

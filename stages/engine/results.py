@@ -63,8 +63,13 @@ Call = FindBlock | UpdateForkchoice | FetchPayload | InsertPayload
 Answer = ExecutionPayload | ForkchoiceAnswer | PayloadAnswer | Refused | None
 
 
+def leaves_doubt(answer: Answer) -> bool:
+    """Whether an engine that takes this answer for right may not have the block that the call stands on."""
+    return isinstance(answer, ForkchoiceAnswer | PayloadAnswer) and answer.status in ("SYNCING", "ACCEPTED")
+
+
 class Verdict(Enum):
-    """What to do after an answer. SYNCING is a RETRY for which the sequencer waits longer."""
+    """What to do after an answer. SYNCING is a RETRY before which the sequencer waits longer with a new block."""
 
     DONE = "done"
     INVALID = "invalid"

@@ -238,7 +238,8 @@ class Sequencer:
             self.phase = Phase.BUILDING
             self.due = max(now, attributes.timestamp - self.sealing_duration)
             return None
-        return self._refused(judged, now)
+        pause = SYNCING_RETRY if judged.verdict is Verdict.SYNCING else RETRY
+        return self._refused(judged, now, pause)
 
     def _fetched(self, building: Building, answer: Answer, now: float) -> SequencerError | None:
         if not isinstance(answer, ExecutionPayload):
@@ -254,21 +255,21 @@ class Sequencer:
     def _inserted(self, payload: ExecutionPayload, answer: Answer, now: float) -> Sequenced | SequencerError | None:
         judged = judge_insert(answer)
         if judged.verdict is not Verdict.DONE:
-            return self._refused(judged, now)
+            return self._refused(judged, now, RETRY)
         seconds = now - self.building.started if self.building is not None else 0.0
         self._drop()
         self.due, self.trouble = None, None
         self._end_stop()
         return Sequenced(known_block(payload, self.rollup), payload, seconds)
 
-    def _refused(self, judged: Judged, now: float) -> SequencerError | None:
-        """Temporary: the same again later; reset: raised; otherwise the block is given up."""
+    def _refused(self, judged: Judged, now: float, pause: float) -> SequencerError | None:
+        """Temporary: the same again after a pause; reset: raised; otherwise the block is given up."""
         if judged.verdict is Verdict.RESET:
             raise ResetError(judged.text)
         if judged.verdict is Verdict.INVALID:
             return self._give_up(judged.text, now)
         self.trouble = judged.text
-        self.due = now + (SYNCING_RETRY if judged.verdict is Verdict.SYNCING else RETRY)
+        self.due = now + pause
         return None
 
     def _give_up(self, reason: str, now: float) -> SequencerError:

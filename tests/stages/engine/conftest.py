@@ -309,7 +309,7 @@ def block_json(payload: ExecutionPayload) -> dict[str, Any]:
 
 class FakeEngine:
     """The engine and eth namespaces over a world's blocks. `answers` puts another result (or an exception) in the
-    place of a method's own, once per entry; `calls` lists all methods called."""
+    place of a method's own, once per entry; `calls` lists all methods called; `lost` are blocks it has no more."""
 
     failure = EngineFailure
 
@@ -321,6 +321,7 @@ class FakeEngine:
         self.pool: list[bytes] = []
         self.answers: dict[str, list[Any]] = {}
         self.calls: list[str] = []
+        self.lost: set[bytes] = set()
         self.url = ""
         self.tokens: set[str] = set()
 
@@ -332,6 +333,13 @@ class FakeEngine:
             found[self.world.payloads[at].block_number] = self.world.payloads[at]
             at = self.world.payloads[at].parent_hash
         return found
+
+    def lose(self, head: int) -> None:
+        """A restart that comes back at a block of before, without those above it."""
+        chain = self.chain()
+        self.lost |= {payload.block_hash for number, payload in chain.items() if number > head}
+        self.head = chain[head].block_hash if head else self.world.genesis.hash
+        self.builds.clear()
 
     def do(self, method: str, params: Sequence[Any]) -> Any:
         self.calls.append(method)
@@ -357,7 +365,7 @@ class FakeEngine:
         wanted = from_hex(name)
         if wanted == self.world.genesis.hash:
             return self.genesis_json()
-        payload = self.world.payloads.get(wanted)
+        payload = None if wanted in self.lost else self.world.payloads.get(wanted)
         return None if payload is None else block_json(payload)
 
     def genesis_json(self) -> Any:
@@ -365,7 +373,7 @@ class FakeEngine:
 
     def engine_forkchoiceUpdated(self, state: Mapping[str, str], attributes: Any) -> Any:
         head = from_hex(state["headBlockHash"])
-        if head not in self.world.known:
+        if head not in self.world.known or head in self.lost:
             return {"payloadStatus": {"status": "SYNCING"}, "payloadId": None}
         self.head, self.safe = head, from_hex(state["safeBlockHash"])
         self.finalized = from_hex(state["finalizedBlockHash"])
@@ -376,13 +384,17 @@ class FakeEngine:
         return {"payloadStatus": {"status": "VALID", "latestValidHash": to_hex(head)}, "payloadId": payload_id}
 
     def engine_getPayload(self, payload_id: str) -> Any:
+        if payload_id not in self.builds:
+            raise EngineFailure(-38001, "Unknown payload")
         parent, attributes = self.builds[payload_id]
         pool = () if attributes.no_tx_pool else tuple(self.pool)
         return envelope_to_json(self.world.seal(parent, attributes, pool))
 
     def engine_newPayload(self, payload: Any, *rest: Any) -> Any:
         root = from_hex(rest[1]) if len(rest) > 1 else None
-        self.world.keep(payload_from_json(payload, root))
+        if from_hex(payload["parentHash"]) in self.lost:
+            return {"status": "SYNCING"}
+        self.lost.discard(self.world.keep(payload_from_json(payload, root)).block_hash)
         return {"status": "VALID", "latestValidHash": payload["blockHash"]}
 
     async def handle(self, request: web.Request) -> web.Response:

@@ -1,5 +1,6 @@
 """Playbooks of the driver: table 11.4 of node-behaviour row by row, and the stories around it."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -314,12 +315,20 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(before_replacement: Any) ->
     driver.offer(derived(world, new, 2))
     outcome = step_through(driver, INVALID_STARTS[0])
     assert outcome is not None and outcome.safe_head == refs[0] and outcome.outcome == "refused"
-    for answer, tip in ((VALID, refs[3]), (Refused(-38002, "no"), new)):
+    call = driver.settle()
+    assert call == UpdateForkchoice(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
+    with pytest.raises(TemporaryError):
+        driver.answer(call, Refused(-32000, "busy"))
+    assert driver.settle() == call, "an engine that could not judge is asked again"
+    for answer, tip, error in (
+        (VALID, refs[3], None),
+        (ForkchoiceAnswer("SYNCING"), new, None),
+        (Refused(-38002, "no"), new, ResetError),
+    ):
         copy = Driver(world.rollup)
         copy.__dict__.update(driver.__dict__)
-        call = copy.settle()
-        assert call == UpdateForkchoice(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
-        assert copy.answer(call, answer) is None
+        with nullcontext() if error is None else pytest.raises(error):
+            assert copy.answer(call, answer) is None
         assert copy.heads is not None and copy.heads.unsafe == tip
         assert copy.backup is None and not copy.restoring
 
