@@ -134,8 +134,7 @@ serve({
   // One exchange of the sync protocol: the raw answer, and its block decompressed if there is one.
   async request ({ peer, protocol, data }) {
     const stream = await node.dialProtocol(peerId(peer), protocol, { maxOutboundStreams: 256 })
-    await sendAll(stream, fromBase64(data))
-    const answer = await readAll(stream)
+    const [, answer] = await Promise.all([sendAll(stream, fromBase64(data)), readAll(stream)])
     return { answer: base64(answer), content: answer.length > 5 ? base64(unframe(answer.subarray(5))) : null }
   }
 })
