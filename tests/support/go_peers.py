@@ -1,0 +1,239 @@
+"""A foreign peer written in Go: the daemon of go-libp2p (p2pd), driven over its control socket. Scenes with it run in a
+process of their own whose only network is a loopback interface of its own, so that no packet can leave the machine."""
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.util
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rollup_node.stages.p2p import protobuf, varint
+from rollup_node.stages.p2p.identity import peer_text
+from rollup_node.stages.p2p.multiaddr import Multiaddr, decode_multiaddr
+from rollup_node.stages.p2p.protobuf import Fields
+
+DAEMON = "ROLLUP_NODE_P2PD"
+"""The environment variable with the path of the daemon, which is else looked for on PATH."""
+SCENE_SECONDS = 50
+_ALONE = ("unshare", "--map-root-user", "--net")
+_INSIDE = "from go_peers import play_inside; play_inside()"
+_OFF = ("relay", "relayService", "relayDiscovery", "natPortMap", "autonat", "quic", "tls", "dht", "b")
+_UNSIGNED = ("pubsubSign", "pubsubSignStrict")
+_SIOCSIFFLAGS, _UP_AND_RUNNING = 0x8914, 0x41
+_IDENTIFY, _CONNECT, _STREAM_OPEN, _STREAM_HANDLER, _LIST_PEERS, _PUBSUB = 0, 1, 2, 3, 5, 8
+_PUBSUB_PEERS, _PUBSUB_PUBLISH, _PUBSUB_SUBSCRIBE = 1, 2, 3
+_MOST = 1 << 24
+
+Scene = Callable[[Path], Awaitable[None]]
+Served = Callable[[bytes], bytes]
+
+
+def need_daemon() -> None:
+    """Skips the test with the reason where the daemon cannot be run."""
+    if _daemon() is None:
+        pytest.skip(f"p2pd is not on PATH and {DAEMON} does not name it: no foreign peers in Go")
+    for program in ("unshare", "setpriv"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed: no foreign peers in Go")
+    if subprocess.run((*_ALONE, "true"), capture_output=True, timeout=20).returncode:
+        pytest.skip("no network namespace can be made here: no foreign peers in Go")
+
+
+def _daemon() -> str | None:
+    return shutil.which(os.environ.get(DAEMON, "p2pd"))
+
+
+def play_alone(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
+    """Plays a scene, a function of a test module, in a process with a network of its own."""
+    module = sys.modules[scene.__module__].__file__
+    command = (*_ALONE, sys.executable, "-c", _INSIDE, str(module), scene.__name__, str(folder))
+    environment = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SCENE_SECONDS + 5
+    )
+    assert done.returncode == 0, f"{scene.__name__}:\n{done.stdout}\n{done.stderr}"
+
+
+def play_inside() -> None:
+    """The main function of that process."""
+    file, name, folder = sys.argv[1:]
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _UP_AND_RUNNING))
+    spec = importlib.util.spec_from_file_location("scenes", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    async def bounded() -> None:
+        async with asyncio.timeout(SCENE_SECONDS):
+            await getattr(module, name)(Path(folder))
+
+    asyncio.run(bounded())
+
+
+class GoFailure(Exception):
+    """The daemon answered with an error."""
+
+
+class Conversation(NamedTuple):
+    """A connection to the daemon after its answer, which may go on as a stream to a peer."""
+
+    answer: Fields
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def exchange(self, request: bytes) -> bytes:
+        """Sends something and reads to the end; the daemon would end the whole stream with our direction of it."""
+        self.writer.write(request)
+        try:
+            return await self.reader.read()
+        finally:
+            self.writer.close()
+
+
+class GoPeer:
+    """A running daemon; `name` is its peer id in text, `peer` in bytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.peer = b""
+        self.at: Multiaddr | None = None
+        self.heard: list[bytes] = []
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def name(self) -> str:
+        return peer_text(self.peer)
+
+    @property
+    def address(self) -> str:
+        """Its whole multiaddr."""
+        return f"{self.at}/p2p/{self.name}"
+
+    async def identify(self) -> None:
+        """Learns who it is, once it runs."""
+        while not self.peer:
+            with contextlib.suppress(OSError):
+                found = next(map(_parsed, (await self._ask(_IDENTIFY)).views(4)))
+                self.peer, self.at = found.raw(1) or b"", decode_multiaddr(found.all_raw(2)[0])
+            await asyncio.sleep(0.02)
+
+    async def connect(self, peer: bytes, address: Multiaddr) -> None:
+        """Connects to a peer."""
+        await self._ask(_CONNECT, 2, protobuf.data(1, peer) + protobuf.data(2, address.encode()) + _timeout())
+
+    async def peers(self) -> list[bytes]:
+        """The peers it is connected to."""
+        found = await self._ask(_LIST_PEERS)
+        return [_parsed(each).raw(1) or b"" for each in found.views(6)]
+
+    async def request(self, peer: bytes, protocol: str, request: bytes) -> bytes:
+        """Opens a stream to a peer, sends a request, and gives the answer."""
+        wanted = protobuf.data(1, peer) + protobuf.data(2, protocol) + _timeout()
+        return await (await self._begin(_STREAM_OPEN, 3, wanted)).exchange(request)
+
+    async def serve(self, protocol: str, size: int, served: Served) -> None:
+        """Answers requests, of a size, of a protocol."""
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _read_message(reader)
+            writer.write(served(await reader.readexactly(size)))
+            await writer.drain()
+            writer.close()
+
+        path = str(self.folder / f"served{len(self._servers)}")
+        self._servers.append(await asyncio.start_unix_server(take, path))
+        address = varint.encode(400) + varint.encode(len(path)) + path.encode()
+        await self._ask(_STREAM_HANDLER, 4, protobuf.data(1, address) + protobuf.data(2, protocol) + _balanced())
+
+    async def topic_peers(self, topic: str) -> list[bytes]:
+        """The peers that have joined a topic."""
+        found = await self._ask(_PUBSUB, 8, protobuf.number(1, _PUBSUB_PEERS) + protobuf.data(2, topic))
+        return next(map(_parsed, found.views(7))).all_raw(2)
+
+    async def publish(self, topic: str, message: bytes) -> None:
+        """Publishes a message, which always has an author."""
+        wanted = protobuf.number(1, _PUBSUB_PUBLISH) + protobuf.data(2, topic) + protobuf.data(3, message)
+        await self._ask(_PUBSUB, 8, wanted)
+
+    async def listen(self, topic: str) -> None:
+        """Joins a topic and collects its messages in `heard`, until the daemon ends."""
+        wanted = protobuf.number(1, _PUBSUB_SUBSCRIBE) + protobuf.data(2, topic)
+        heard = await self._begin(_PUBSUB, 8, wanted)
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                self.heard.append((await _read_message(heard.reader)).raw(2) or b"")
+
+    async def _ask(self, kind: int, field: int = 0, part: bytes | None = None) -> Fields:
+        conversation = await self._begin(kind, field, part)
+        conversation.writer.close()
+        return conversation.answer
+
+    async def _begin(self, kind: int, field: int, part: bytes | None) -> Conversation:
+        reader, writer = await asyncio.open_unix_connection(str(self.folder / "control"), limit=_MOST)
+        request = protobuf.number(1, kind) + (b"" if part is None else protobuf.data(field, part))
+        writer.write(varint.encode(len(request)) + request)
+        answer = await _read_message(reader)
+        for error in map(_parsed, answer.views(2)):
+            writer.close()
+            raise GoFailure(error.text(1))
+        return Conversation(answer, reader, writer)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+
+
+def _parsed(raw: bytes | memoryview) -> Fields:
+    return protobuf.parse(memoryview(raw), protobuf.MOST_FIELDS)
+
+
+def _timeout() -> bytes:
+    return protobuf.number(3, 10)
+
+
+def _balanced() -> bytes:
+    return protobuf.number(3, 0)
+
+
+async def _read_message(reader: asyncio.StreamReader) -> Fields:
+    length = bytearray()
+    while (found := varint.decode(length)) is None:
+        length += await reader.readexactly(1)
+    return _parsed(await reader.readexactly(found[0]))
+
+
+@contextlib.asynccontextmanager
+async def go_peer(folder: Path) -> AsyncIterator[GoPeer]:
+    """Starts the daemon with nothing but TCP, noise, yamux and gossipsub; unsigned messages are let in."""
+    folder.mkdir()
+    (folder / "key").write_bytes(protobuf.number(1, 2) + protobuf.data(2, b"\x99" * 32))
+    switches = [f"-{name}=false" for name in (*_OFF, *_UNSIGNED)]
+    process = await asyncio.create_subprocess_exec(
+        *("setpriv", "--pdeathsig", "KILL", str(_daemon()), f"-listen=/unix{folder / 'control'}"),
+        *("-hostAddrs=/ip4/127.0.0.1/tcp/0", f"-id={folder / 'key'}", "-pubsub", "-gossipsubHeartbeatInterval=500ms"),
+        *switches,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    peer = GoPeer(folder)
+    try:
+        async with asyncio.timeout(20):
+            await peer.identify()
+        yield peer
+    finally:
+        peer.close()
+        process.kill()
+        await process.wait()
+        for left in ("control", "served0", "served1"):
+            (folder / left).unlink(missing_ok=True)
