@@ -424,6 +424,9 @@ class Model:
         users = batch.txs
         if self.chain.is_invalid(users):
             if not self.chain.active("holocene", self.origin.time):
+                while self.built and not self.built[-1].concluding:
+                    self.built.pop()
+                    self.l2.pop()
                 return "more"
             users = ()
             self._flush()

@@ -224,6 +224,7 @@ class World:
         self._begin(base, config)
 
     def _begin(self, base: int, config: SystemConfig) -> None:
+        self._known = len(self.l2)
         self.deriver.reset(_Start(BlockId(base, self.l1[base].header.hash), config))
 
     def _meets(self, output: Output) -> bool:
@@ -261,6 +262,7 @@ class World:
         """What an engine would build of the attributes."""
         attributes = output.attributes
         if self.is_refused(attributes):
+            self._take_back_pending()
             self.deriver.refused()
             return
         if self.is_invalid(attributes):
@@ -273,6 +275,11 @@ class World:
         ref = L2BlockRef(key, parent.number + 1, parent.hash, attributes.timestamp, info.origin, info.sequence_number)
         config = config_after(self.config, attributes, ref.number)
         self.l2.append(Derived(ref, attributes.transactions, config, output))
+
+    def _take_back_pending(self) -> None:
+        """The engine is at the last block that concluded its batch again."""
+        while len(self.l2) > self._known and not self.l2[-1].concluding:
+            self.l2.pop()
 
 
 @dataclass(frozen=True)
