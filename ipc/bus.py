@@ -25,7 +25,7 @@ from rollup_node.ipc.worker import Source, Worker
 
 __all__ = ["Bus", "Client", "Peer", "Pool", "Publisher", "Rows", "Server", "TaskFailed", "Worker"]
 
-BOARD_SECONDS = 0.25
+BOARD_SECONDS = 0.5
 
 
 class Endpoint(Protocol):

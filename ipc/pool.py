@@ -12,7 +12,7 @@ from rollup_node.ipc.rhythm import next_time
 from rollup_node.ipc.rows import Peer
 from rollup_node.ipc.sockets import Link
 
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.5
 
 
 class TaskFailed(Exception):

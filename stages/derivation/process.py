@@ -50,7 +50,7 @@ from rollup_node.stages.protocol.types import Hash
 
 log = get_logger("derivation")
 
-REPEAT_SECONDS = 0.3
+REPEAT_SECONDS = 0.5
 PREFETCH_SECONDS = 1.0
 SLICE_SECONDS = 0.05
 BLOBS_GONE_SECONDS = 12.0
