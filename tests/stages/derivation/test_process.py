@@ -115,6 +115,11 @@ class Neighbours:
             while not condition():
                 await asyncio.sleep(0.01)
 
+    async def state_when(self, kind: type, condition: Callable[[Any], bool]) -> Any:
+        """The state of a kind, once there is one that fulfils a condition."""
+        await self.until(lambda: kind in self.states and condition(self.states[kind]))
+        return self.states[kind]
+
 
 @asynccontextmanager
 async def running(neighbours: Neighbours) -> AsyncIterator[None]:
@@ -152,9 +157,9 @@ def test_derives_the_recorded_blocks(recording: Any, tmp_path: Path, inline: boo
         neighbours = Neighbours(recording, tmp_path, inline)
         async with running(neighbours):
             await neighbours.until(lambda: len(neighbours.derived) == 5)
-            await neighbours.until(lambda: neighbours.states[DerivationStatus].blocks_derived == 4)
-            assert neighbours.states[DerivationStatus].current_l1.number == 6582952
-            assert neighbours.states[Health].problems == ()
+            status = await neighbours.state_when(DerivationStatus, lambda status: status.blocks_derived == 4)
+            assert status.current_l1.number == 6582952
+            await neighbours.state_when(Health, lambda health: health.problems == ())
         _check(neighbours)
         ahead = [message for message in neighbours.asked if isinstance(message, WantBlobs) and not message.urgent]
         assert ahead, "blobs are asked for ahead"
@@ -177,6 +182,7 @@ def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypa
         async with running(neighbours):
             with pytest.raises(TimeoutError):
                 await neighbours.until(lambda: bool(neighbours.derived), 1.5)
+            await neighbours.state_when(Drops, lambda drops: drops.total > 0)
             async with asyncio.timeout(20):
                 while len(neighbours.derived) < 5 or len(found) < neighbours.states[Drops].total:
                     reader.send(WantDrops(1, len(found)))
@@ -230,6 +236,6 @@ def test_a_reorged_block_asks_for_a_new_start(recording: Any, tmp_path: Path) ->
             await neighbours.until(lambda: len(neighbours.derived) == 5)
             stage.reset(ValueError("made up"))
             await neighbours.until(lambda: any(getattr(each, "reason", None) == "made up" for each in neighbours.asked))
-            await neighbours.until(lambda: any("made up" in each for each in neighbours.states[Health].problems))
+            await neighbours.state_when(Health, lambda health: any("made up" in each for each in health.problems))
 
     asyncio.run(play())
