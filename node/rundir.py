@@ -177,7 +177,7 @@ def sweep(path: Path) -> None:
     for entry in read_processes(path):
         if entry.pid != os.getpid():
             _kill(entry)
-    for folder, names in ((SOCKETS, "*"), (METRICS, "*.prom*")):
+    for folder, names in ((SOCKETS, "*.sock"), (METRICS, "*.prom*")):
         for file in (path / folder).glob(names):
             with contextlib.suppress(OSError):
                 file.unlink()

@@ -77,12 +77,16 @@ def test_a_given_directory_stays_with_what_is_not_ours(folder: Path) -> None:
     (given / "keep").touch()
     (given / "metrics").mkdir()
     (given / "metrics" / "mine.txt").touch()
+    (given / "ipc").mkdir()
+    (given / "ipc" / "mine.py").touch()
     directory = open_runtime_directory(given, SHORT)
     assert not directory.created
     directory.write_processes([entry(os.getpid())])
     (directory.metrics / "l1.prom").touch()
+    (directory.sockets / "l1.blocks.sock").touch()
     directory.remove()
-    assert sorted(str(path.relative_to(given)) for path in given.rglob("*")) == ["keep", "metrics", "metrics/mine.txt"]
+    kept = ["ipc", "ipc/mine.py", "keep", "metrics", "metrics/mine.txt"]
+    assert sorted(str(path.relative_to(given)) for path in given.rglob("*")) == kept
 
 
 def test_a_given_directory_that_the_node_made_goes(folder: Path) -> None:
