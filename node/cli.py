@@ -5,8 +5,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from rollup_node.node.exits import Exit, SetupError
+from rollup_node.node.exits import Exit, SetupError, one_line
 from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.standard_streams import OutputError, give_up_output, open_standard_streams
 from rollup_node.node.version import PROGRAM, version
 
 COMMANDS = {
@@ -25,16 +26,32 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (node/exits)."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    open_standard_streams()
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+        return code
+    except SetupError as error:
+        return _failed(error)
+    except OutputError as error:
+        give_up_output()
+        return Exit.SETUP if error.reader_is_gone else _failed(error)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(words: Sequence[str]) -> int:
     try:
         if words and not words[0].startswith("-"):
             return _command(words[0])(words[1:])
         return _node(words, os.environ)
-    except SetupError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return Exit.SETUP
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except SystemExit as end:  # argparse, after --help
+        return int(end.code or 0)
+
+
+def _failed(error: Exception) -> int:
+    print(f"{PROGRAM}: {one_line(str(error))}", file=sys.stderr)
+    return Exit.SETUP
 
 
 def _command(name: str) -> Callable[[Sequence[str]], int]:

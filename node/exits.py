@@ -24,3 +24,12 @@ FATAL = frozenset({Exit.CRITICAL, Exit.HALT})
 
 class SetupError(Exception):
     """The node cannot start: the text is one line that says what is wrong and what to do."""
+
+
+LONGEST_LINE = 2000
+
+
+def one_line(text: str) -> str:
+    """A text for a line of standard error, whatever file names and answers of others are in it: printable, cut."""
+    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}..."

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from rollup_node.ipc.log import Level
 from rollup_node.node.chain_choice import ChosenChain, choose_chain
 from rollup_node.node.checks import Endpoints, Listener, check_endpoints
 from rollup_node.node.jwt_file import JwtSecret, load_jwt_secret
+from rollup_node.node.logpipes import Output
 from rollup_node.node.logs import LogSettings, formatter
 from rollup_node.node.options.rules import check_options, option_warnings
 from rollup_node.node.options.values import Values
@@ -207,14 +207,11 @@ def listeners(values: Values) -> list[Listener]:
 
 
 def log_notices(plan: NodePlan, warnings: Sequence[str]) -> None:
-    """Writes the notices and warnings to stdout in the form of the node's log."""
+    """Writes the notices and warnings in the form of the node's log, to where it goes."""
     form = formatter(plan.settings.log)
-    log.configure("supervisor", plan.settings.log.level, lambda record: _write(form(record)))
+    output = Output(plan.settings.log_output, lambda lines: b"")
+    log.configure("supervisor", plan.settings.log.level, lambda record: output.write(form(record)))
     logger = log.get_logger("options")
     for notice in (*(Notice(Level.WARN, text) for text in warnings), *plan.notices):
         logger.write(notice.level, notice.text, {})
-
-
-def _write(line: bytes) -> None:
-    sys.stdout.buffer.write(line)
-    sys.stdout.buffer.flush()
+    output.flush()

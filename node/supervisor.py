@@ -20,7 +20,7 @@ from rollup_node.ipc.board import Board, State
 from rollup_node.ipc.log import get_logger
 from rollup_node.node.accounts import NAME, Accounts
 from rollup_node.node.children import STOP_SIGNALS, Nursery, exit_text
-from rollup_node.node.exits import FATAL, Exit, SetupError
+from rollup_node.node.exits import FATAL, Exit, SetupError, one_line
 from rollup_node.node.logpipes import Output
 from rollup_node.node.logs import formatter
 from rollup_node.node.members import Member
@@ -49,14 +49,13 @@ NO_FORK_PAUSE = 1.0
 def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
     """Runs the rows until a signal or a failure ends the node, and returns its exit code (node/exits). A node that
     cannot start, or ends by itself, says why in one line on stderr. The caller must have a single thread."""
-    _open_standard_descriptors()
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        print(f"rollup-node: {error}", file=sys.stderr)
+        print(f"rollup-node: {one_line(str(error))}", file=sys.stderr)
         return Exit.SETUP
     try:
         supervisor = Supervisor(rows, settings, directory)
@@ -64,13 +63,6 @@ def run_node(rows: Sequence[Row], settings: NodeSettings) -> int:
         directory.remove()
         raise
     return supervisor.run()
-
-
-def _open_standard_descriptors() -> None:
-    """Who was started with 0, 1 or 2 closed must not get them for its pipes."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(fd)
 
 
 class Supervisor:
@@ -359,7 +351,7 @@ class Supervisor:
 
     def _say(self, text: str) -> None:
         self._output = Output(2, lambda lines: b"")
-        self._output.write(f"rollup-node: {text}\n".encode())
+        self._output.write(f"rollup-node: {one_line(text)}\n".encode())
         self._flush()
 
     def _write_processes(self) -> None:

@@ -23,14 +23,14 @@ _HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [-
 
 def main(words: Sequence[str]) -> int:
     """Runs one of the commands."""
-    if not words or words[0] in ("-h", "--help"):
-        print(_HELP, end="")
-        return 0
-    name, *rest = words
+    name, *rest = words or ["--help"]
     if name == DOCTOR:
         from rollup_node.node.commands.doctor import main as doctor
 
         return doctor(rest)
+    if not {"-h", "--help"}.isdisjoint(words or [name]):
+        print(_HELP, end="")
+        return 0
     if name not in _COMMANDS:
         names = (*_COMMANDS, DOCTOR)
         shown = ", ".join(names)
@@ -60,9 +60,8 @@ def _pub2id() -> str:
 
 
 def _hex_input(what: str) -> bytes:
-    text = sys.stdin.read(_LONGEST_INPUT).strip().removeprefix("0x")
     try:
-        raw = bytes.fromhex(text)
+        raw = bytes.fromhex(sys.stdin.read(_LONGEST_INPUT).strip().removeprefix("0x"))
     except ValueError:
         raw = b""
     if not raw:

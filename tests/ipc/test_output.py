@@ -4,6 +4,9 @@ import asyncio
 import os
 import threading
 
+import pytest
+
+from rollup_node.ipc.activity import FAILED_AND_TOLD, Finished
 from rollup_node.ipc.output import write_text
 
 
@@ -30,3 +33,24 @@ def test_everything_arrives_however_slow_the_reader_is() -> None:
         reader.join(10)
         os.close(near)
     assert b"".join(read).decode() == text
+
+
+def test_a_reader_that_has_gone_ends_the_work_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    near, far = os.pipe()
+    os.close(near)
+    assert code_of_writing(far) == FAILED_AND_TOLD
+    assert capsys.readouterr().err == ""
+
+
+def test_no_room_ends_the_work_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of_writing(os.open("/dev/full", os.O_WRONLY)) == FAILED_AND_TOLD
+    assert capsys.readouterr().err == "rollup-node: cannot write the results: No space left on device\n"
+
+
+def code_of_writing(descriptor: int) -> int:
+    try:
+        with pytest.raises(Finished) as raised:
+            asyncio.run(write_text(descriptor, "text"))
+    finally:
+        os.close(descriptor)
+    return raised.value.code

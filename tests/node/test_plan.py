@@ -113,13 +113,13 @@ def test_what_happened_is_noted(in_a_folder: Path) -> None:
     assert (in_a_folder / "node_jwt.txt").read_text().strip() == f"0x{config(made, 'engine').jwt_secret.hex()}"
 
 
-def test_notices_go_to_the_log_at_their_level(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_notices_go_to_the_log_at_their_level(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     log_notices(plan("--log.level=warn"), ["a variable is unknown"])
-    written = capsysbinary.readouterr().out.decode()
+    written = capfdbinary.readouterr().out.decode()
     assert "lvl=warn" in written and 'msg="a variable is unknown"' in written
     assert NEW_KEY.text not in written
     log_notices(plan("--log.level=error"), ["a variable is unknown"])
-    assert capsysbinary.readouterr().out == b""
+    assert capfdbinary.readouterr().out == b""
 
 
 def test_options_are_checked_before_any_file_is_made(in_a_folder: Path) -> None:
