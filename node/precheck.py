@@ -18,12 +18,15 @@ ROLE = "check"
 
 
 def run_check(answer: int, check: Check, log: LogSettings) -> int:
-    """The body of the process; it writes why the node cannot start into the pipe `answer`, or nothing."""
+    """The body of the process; it writes why the node cannot start into the pipe `answer`, or nothing. A stop signal to
+    all processes is the supervisor's to heed, who then kills this one."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     setproctitle(f"rollup-node: {ROLE}")
     writer = take_over_output(ROLE, log)
     refusal = _refusal(check)
-    os.write(answer, refusal.encode())
+    os.write(answer, refusal.encode("utf-8", "backslashreplace"))
     writer.drain(LAST_LINES_SECONDS)
     return Exit.SETUP if refusal else Exit.OK
 
