@@ -10,6 +10,8 @@ from rollup_node.node.options.errors import OptionError, refuse_mark, shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS
 
+LONGEST_FILE = 1 << 20
+MOST_BITS = 512
 OWN_VALUE = "value"
 """The key by which a table gives the option of its own name: `[l1] value = ...` is `l1`."""
 
@@ -27,12 +29,17 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         """The options of an open file; OptionError with the file's name for anything wrong in it."""
         name = str(getattr(stream, "name", "the options file"))
         try:
-            table = tomllib.loads(stream.read())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            text = stream.read(LONGEST_FILE + 1)
+            if len(text) > LONGEST_FILE:
+                raise OptionError(f"options file {name} is longer than {LONGEST_FILE} characters")
+            settings = list(_flat(tomllib.loads(text), ""))
+        except OSError as error:
+            raise OptionError(f"options file {name} cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
             hint = _HINT if "overwrite" in str(error) or "mutate" in str(error) else ""
             raise OptionError(f"options file {name} is not TOML: {_one_line(error)}{hint}") from None
         values: dict[str, str | list[str]] = {}
-        for key, value in _flat(table, ""):
+        for key, value in settings:
             if key not in _BY_NAME:
                 raise OptionError(f"unknown option {shown(key)} in file {name}{did_you_mean(key, _BY_NAME)}")
             if key == "config":
@@ -61,10 +68,11 @@ def _texts(key: str, value: Any, name: str) -> str | list[str]:
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | float) or (isinstance(value, int) and value.bit_length() <= MOST_BITS):
         return str(value)
     expected = _BY_NAME[key].kind.expected
-    raise OptionError(f"option {key} in file {name} cannot be a {type(value).__name__}: expected {expected}")
+    kind = "number so long" if isinstance(value, int) else type(value).__name__
+    raise OptionError(f"option {key} in file {name} cannot be a {kind}: expected {expected}")
 
 
 def _one_line(error: Exception) -> str:

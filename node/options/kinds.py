@@ -1,6 +1,7 @@
 """The types of option values: what texts they take, and what is said of a text they do not take."""
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ _TRUE = frozenset({"1", "t", "true"})
 _FALSE = frozenset({"0", "f", "false"})
 _HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}\.?)*", re.ASCII)
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+): (.*)", re.ASCII)
+LONGEST_PATH = 4095
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
@@ -63,7 +65,7 @@ def enum(*allowed: str) -> Kind:
 
 
 def _read_number(text: str) -> float:
-    if not re.fullmatch(r"[+-]?(\d{1,15}(\.\d*)?|\.\d+)", text, re.ASCII):
+    if not re.fullmatch(r"[+-]?(\d{1,15}(\.\d*)?|\.\d+)([eE][+-]?\d{1,2})?", text, re.ASCII):
         raise ValueError("not a number")
     return float(text)
 
@@ -89,7 +91,7 @@ def _read_item(text: str) -> str:
 
 
 def _read_path(text: str) -> str:
-    if "\0" in text or "\n" in text:
+    if len(os.fsencode(text)) > LONGEST_PATH or any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise ValueError("not a path")
     return text
 

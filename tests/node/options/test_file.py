@@ -48,6 +48,7 @@ def test_numbers_durations_and_lists(write: Write) -> None:
     assert values["p2p.static"] == ("a", "b")
     assert values["p2p.bootnodes"] == ("c", "d")
     assert values["signer.header"] == (("x", "1,2"),)
+    assert write("l1.rpc-rate-limit = 0.00001")["l1.rpc-rate-limit"] == 0.00001
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,11 @@ def test_numbers_durations_and_lists(write: Write) -> None:
         ("l1 = 'http://a'\nl1.beacon = 'http://b'", 'quote both: "l1" = '),
         ("= 3", "is not TOML"),
         (b"\xff", "is not TOML"),
+        ("a = " + "[" * 3000, "is not TOML: maximum recursion depth"),
+        ("[a" + ".b" * 3000 + "]\nc = 1", "is not TOML: maximum recursion depth"),
+        ("rpc.port = " + "9" * 4000, "cannot be a number so long: expected a whole number from 0 to 65535"),
+        ("rpc.port = " + "9" * 5000, "is not TOML: Exceeds the limit"),
+        ("#" * (1 << 20) + "\n", "is longer than 1048576 characters"),
         ("p2p.static = ['--']", 'invalid value "--" for p2p.static in file'),
     ],
 )
