@@ -15,6 +15,7 @@ from rollup_node.node.commands.flags import Parser
 from rollup_node.node.exits import SetupError
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.rules import check_l1_options
 from rollup_node.node.options.values import Values
 from rollup_node.node.plan import blobs_config, l1_config, worker_count
 from rollup_node.node.processes import PROCESSES, Row, row_of
@@ -39,12 +40,13 @@ def read(parser: Parser, words: Sequence[str]) -> Command:
     """Reads a command line, the flags that the command does not know being options of the node; SetupError for
     anything wrong."""
     own, rest = parser.parse_known_args(list(words))
-    parsed = parse_options(rest, os.environ)
+    parsed = parse_options(rest, os.environ, parser.flags)
     values = parsed.values
     if not values["network"] and not values["rollup.config"]:
         raise SetupError(
             "flag network or rollup.config is required: name a built-in network or the chain's rollup.json"
         )
+    check_l1_options(values)
     for warning in parsed.warnings:
         _warn(warning)
     return Command(own, values, choose_chain(values, warn=_warn, complain=_warn))

@@ -1,6 +1,5 @@
 """`rollup-node decode`: batches in files, decoded by the deriver's own parsers in this one process."""
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content
 from rollup_node.node.exits import SetupError
 from rollup_node.node.networks import find_network
 from rollup_node.node.options.nearest import did_you_mean
+from rollup_node.node.standard_streams import OutputError, give_up_output
 from rollup_node.node.version import PROGRAM
 from rollup_node.stages.derivation.decoding import READERS, Decoder, DecodingRules, Found, Outcome
 from rollup_node.stages.derivation.listed_batch import batch_text, batch_values
@@ -44,15 +44,17 @@ CHAIN_FLAGS = ("chain_id", "genesis_time", "block_time")
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when at least one batch was decoded."""
-    flags = _parser().parse_args(list(words))
+    flags = _parser().parse_all(words)
     report = Report(flags.json, flags.full, _missing(flags))
     try:
         for outcome in _outcomes(flags.files, flags.kind, _rules(flags), report):
             report.take(outcome)
         report.end()
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OutputError as error:
+        if not error.reader_is_gone:
+            raise
+        give_up_output()
     return 0 if report.decoded else 1
 
 

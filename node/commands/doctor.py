@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rollup_node.node.commands.flags import Parser
+from rollup_node.node.commands.flags import Parser, url
 from rollup_node.node.exits import SetupError
 
 DESCRIPTION = """Asks a running node about its peers: whether it listens and is reached, what its record says of its
@@ -45,14 +45,14 @@ class Finding(NamedTuple):
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 if nothing is at fault."""
     parser = Parser("p2p doctor", DESCRIPTION)
-    parser.add_argument("--rpc", metavar="URL", required=True, help="JSON-RPC of a running node")
+    parser.add_argument("--rpc", type=url, metavar="URL", required=True, help="JSON-RPC of a running node")
     parser.add_argument("--json", action="store_true", help="the diagnosis and the findings as one JSON object")
-    flags = parser.parse_args(list(words))
+    flags = parser.parse_all(words)
     diagnosis, is_reached = asyncio.run(_ask(flags.rpc))
     try:
         findings = examine(diagnosis, is_reached)
     except (KeyError, TypeError, ValueError):
-        raise SetupError(f"--rpc: {flags.rpc} answers {METHOD} with something else: is it of this version?") from None
+        raise SetupError(f"--rpc: the node answers {METHOD} with something else: is it of this version?") from None
     if flags.json:
         told = [{"level": found.level.value, "text": found.text, "advice": found.advice} for found in findings]
         print(orjson.dumps({"diagnosis": diagnosis, "findings": told}).decode())
@@ -70,18 +70,18 @@ def _print(diagnosis: Diagnosis, findings: Sequence[Finding]) -> None:
     sys.stdout.flush()
 
 
-async def _ask(url: str) -> tuple[Diagnosis, bool | None]:
+async def _ask(endpoint: str) -> tuple[Diagnosis, bool | None]:
     """The diagnosis, and whether the address of the node's record answers from here (None: it has none)."""
     from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
-    client = JsonRpcClient(url)
+    client = JsonRpcClient(endpoint)
     try:
         found = await client.call(METHOD)
     except RpcFailure as error:
         hint = ": it runs with --p2p.disable, or is of another version" if error.code == -32601 else f": {error}"
-        raise SetupError(f"--rpc: {url} does not answer {METHOD}{hint}") from None
+        raise SetupError(f"--rpc: {client.name} does not answer {METHOD}{hint}") from None
     except EndpointError as error:
-        raise SetupError(f"--rpc: {METHOD} of {url}: {error}") from None
+        raise SetupError(f"--rpc: {METHOD}: {error}") from None
     finally:
         await client.close()
     discovery = found.get("discovery") if isinstance(found, dict) else None

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from rollup_node.node.commands.flags import Parser, block_number
+from rollup_node.node.commands.flags import Parser, block_number, url
 from rollup_node.node.exits import SetupError
 from rollup_node.node.version import PROGRAM
 
@@ -23,11 +23,10 @@ UNBOUNDED = (1 << 63) - 1
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 when the whole range was read."""
     parser = Parser("explain", DESCRIPTION, END)
-    parser.add_argument("--rpc", metavar="URL", help="JSON-RPC of a running node")
+    parser.add_argument("--rpc", type=url, metavar="URL", help="JSON-RPC of a running node")
     parser.add_argument("--from-l2", type=block_number, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, metavar="M", help="end when this block is derived")
-    parser.add_argument("--l2", metavar="URL", help="an execution engine's JSON-RPC (no JWT) with the L2 blocks")
-    parser.add_argument("--l2-blocks", metavar="FILE", help="a JSON file with L2 blocks, in place of --l2")
+    parser.add_l2_source()
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading (with --rpc: telling) here")
     parser.add_argument("--to-l1", type=block_number, metavar="L", help="end behind this L1 block")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -35,7 +34,8 @@ def main(words: Sequence[str]) -> int:
     if flags.to_l1 is not None and flags.from_l1 is not None and flags.to_l1 < flags.from_l1:
         raise SetupError(f"--to-l1 {flags.to_l1} is before --from-l1 {flags.from_l1}")
     if flags.rpc is not None:
-        return _of_a_node(parser.parse_args(list(words)))
+        return _of_a_node(parser.parse_all(words))
+    _check(flags)
     return _of_a_replay(parser, words)
 
 
@@ -63,17 +63,17 @@ def _line(drop: dict[str, Any]) -> str:
     return f"L1 {'unknown' if block is None else block['number']}  {drop['text']}"
 
 
-async def _ask(url: str) -> tuple[int, list[dict[str, Any]]]:
+async def _ask(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
     from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
-    client = JsonRpcClient(url)
+    client = JsonRpcClient(endpoint)
     try:
         found = await client.call(METHOD)
         return found["total"], [_checked(drop) for drop in found["drops"]]
     except (EndpointError, RpcFailure) as error:
-        raise SetupError(f"--rpc: {METHOD} of {url}: {error}") from None
+        raise SetupError(f"--rpc: {METHOD}: {error}") from None
     except (KeyError, TypeError, ValueError):
-        raise SetupError(f"--rpc: {url} answers {METHOD} with something else: is it a node of this version?") from None
+        raise SetupError(f"--rpc: the node answers {METHOD} with something else: is it of this version?") from None
     finally:
         await client.close()
 
@@ -97,7 +97,6 @@ def _of_a_replay(parser: Parser, words: Sequence[str]) -> int:
 
     command = read(parser, words)
     own, chain = command.own, command.chain
-    _check(own)
     outputs = Outputs.open()
     derivation = DerivationConfig(
         rollup=chain.config,

@@ -1,9 +1,13 @@
 """The flags of the commands beside the node: wrong ones end in one line, as the node's options do."""
 
 import argparse
+from collections.abc import Sequence
 from typing import NoReturn
 
 from rollup_node.node.exits import SetupError
+from rollup_node.node.options.errors import shown
+from rollup_node.node.options.kinds import HTTP_URL
+from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.version import PROGRAM
 
 
@@ -17,6 +21,45 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise SetupError(message)
+
+    def add_l2_source(self) -> None:
+        """The flags that say where L2 blocks come from."""
+        source = "an execution engine's JSON-RPC (no JWT) with the L2 blocks"
+        self.add_argument("--l2", type=url, metavar="URL", help=source)
+        file = "a JSON file with L2 blocks, in place of --l2"
+        self.add_argument("--l2-blocks", type=readable_file, metavar="FILE", help=file)
+
+    @property
+    def flags(self) -> list[str]:
+        """The names of all flags, without dashes."""
+        return [name.lstrip("-") for action in self._actions for name in action.option_strings]
+
+    def parse_all(self, words: Sequence[str]) -> argparse.Namespace:
+        """Reads a whole command line; SetupError for a word that the command does not know."""
+        found, rest = self.parse_known_args(list(words))
+        if rest:
+            word = rest[0].partition("=")[0]
+            what = f"unknown flag {word}" if word.startswith("-") else f"unexpected argument {word}"
+            raise SetupError(f"{what}{did_you_mean(word.lstrip('-'), self.flags, prefix='--')}")
+        return found
+
+
+def url(text: str) -> str:
+    """The HTTP address of an endpoint."""
+    try:
+        return str(HTTP_URL.read(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is not {HTTP_URL.expected}") from None
+
+
+def readable_file(text: str) -> str:
+    """A file that can be opened."""
+    try:
+        with open(text, "rb"):
+            return text
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise argparse.ArgumentTypeError(f"cannot read {shown(text)}: {reason}") from None
 
 
 def block_number(text: str) -> int:

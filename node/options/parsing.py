@@ -16,7 +16,7 @@ from rollup_node.node.options.values import Given, Values
 from rollup_node.node.version import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
-INFORMATION = {"-h": "--help", "--help": "--help", "-v": "--version", "--version": "--version"}
+INFORMATION = {"h": "--help", "help": "--help", "v": "--version", "version": "--version"}
 _EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of --config; the first of
 these that sets it wins. Booleans are given bare or as --name=true and --name=false, durations as 12s, 6m24s or 500ms,
 lists with commas between items or by repeating the flag."""
@@ -36,18 +36,20 @@ class _Parser(configargparse.ArgumentParser):  # type: ignore[misc]
         raise OptionError(" ".join(message.split()))
 
 
-def parse_options(arguments: Sequence[str], environ: Mapping[str, str]) -> Parsed:
-    """Reads all options; OptionError for the first that is wrong. Values are not checked against each other."""
+def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> Parsed:
+    """Reads all options; OptionError for the first that is wrong. Values are not checked against each other. `others`
+    are the flags of a command that takes options of the node as well."""
     environment = read_environment(environ)
     parser = _parser()
-    namespace, _ = parser.parse_known_args(normalized(arguments), env_vars=environment.values)
+    namespace, _ = parser.parse_known_args(normalized(arguments, others), env_vars=environment.values)
     given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment)
     return Parsed(Values(given), environment.warnings)
 
 
 def information_asked(arguments: Sequence[str]) -> str | None:
     """`--help` or `--version` if the arguments ask for one of them."""
-    return next((INFORMATION[word] for word in arguments if word in INFORMATION), None)
+    flags = (name for name in map(_name_of_flag, arguments) if name is not None)
+    return next((INFORMATION[name] for name in flags if name in INFORMATION), None)
 
 
 def help_text(commands: Iterable[str] = ()) -> str:
@@ -56,23 +58,31 @@ def help_text(commands: Iterable[str] = ()) -> str:
     return str(_parser().format_help()) + (f"\nCommands:\n{lines}" if lines else "")
 
 
-def normalized(arguments: Sequence[str]) -> list[str]:
-    """Every flag as `--name=value`: single dashes doubled, bare booleans true, following values attached."""
+def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> list[str]:
+    """Every flag as `--name=value`: single dashes doubled, bare booleans true, following values attached. `others` are
+    flags that an unknown one may have been meant for."""
     words = list(arguments)
     result = []
     while words:
         word = words.pop(0)
-        name, equals, text = word.lstrip("-").partition("=")
-        if not word.startswith("-") or word.strip("-") == "":
+        flag, equals, text = word.partition("=")
+        name = _name_of_flag(flag)
+        if name is None:
             raise OptionError(f"unexpected argument {shown(word)}: options start with --")
         if name not in FLAGS:
-            flag = f"--{name}"
-            raise OptionError(f"unknown flag {shown(flag)[1:-1]}{did_you_mean(name, FLAGS, prefix='--')}")
+            known = {*FLAGS, *INFORMATION, *others}
+            raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
         if not equals:
             text = _following(name, words)
         refuse_mark(text, f"flag --{name}")
         result.append(f"--{name}={text}")
     return result
+
+
+def _name_of_flag(word: str) -> str | None:
+    """The name behind one or two dashes."""
+    name = word.removeprefix("-").removeprefix("-")
+    return name if name and name != word and not name.startswith("-") else None
 
 
 def _following(name: str, words: list[str]) -> str:

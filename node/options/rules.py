@@ -21,11 +21,16 @@ Rule = Callable[[Values], Iterator[str]]
 
 def check_options(values: Values) -> None:
     """Raises OptionError for the first rule that is broken, then for the first part that is lacking."""
-    for rule in RULES:
+    for rule in (*RULES, _lacking, _web_sockets):
         for problem in rule(values):
             raise OptionError(problem)
-    for problem in _lacking(values):
-        raise OptionError(f"not available yet: {problem}")
+
+
+def check_l1_options(values: Values) -> None:
+    """The same for the commands that read L1 and nothing else."""
+    for rule in (_l1_required, _l1_limits, _web_sockets):
+        for problem in rule(values):
+            raise OptionError(problem)
 
 
 def option_warnings(values: Values) -> Iterator[str]:
@@ -41,11 +46,17 @@ def option_warnings(values: Values) -> Iterator[str]:
         yield f"{source}: the runtime config serves the peer-to-peer network, which is switched off"
 
 
-def _required(values: Values) -> Iterator[str]:
+def _l1_required(values: Values) -> Iterator[str]:
     if not values["l1"]:
         yield "flag l1 is required: give the JSON-RPC endpoint of L1"
+
+
+def _l2_required(values: Values) -> Iterator[str]:
     if not values["l2"]:
         yield "flag l2 is required: give the execution engine's authenticated endpoint, such as http://127.0.0.1:8551"
+
+
+def _chain_required(values: Values) -> Iterator[str]:
     if not values["network"] and not values["rollup.config"]:
         yield "flag network or rollup.config is required: name a built-in network or the chain's rollup.json"
 
@@ -189,7 +200,9 @@ def _interop(values: Values) -> Iterator[str]:
 
 
 RULES: tuple[Rule, ...] = (
-    _required,
+    _l1_required,
+    _l2_required,
+    _chain_required,
     _l1_limits,
     _timeouts,
     _sequencer,
@@ -211,8 +224,10 @@ def _lacking(values: Values) -> Iterator[str]:
         without_part = (option.kind.read(text) for text in option.harmless)
         default = None if option.default is None else option.kind.read(option.default)
         if values[name] not in (*without_part, default, None, ()):
-            yield f"{option.missing} ({values.source(name)})"
-    for name in ("l1", "l2"):
-        for url in values[name] if isinstance(values[name], tuple) else (values[name],):
-            if url.startswith("ws"):
-                yield f"WebSocket endpoints; use http:// or https:// ({values.source(name)})"
+            yield f"not available yet: {option.missing} ({values.source(name)})"
+
+
+def _web_sockets(values: Values) -> Iterator[str]:
+    for name, urls in (("l1", values["l1"]), ("l2", (values["l2"],))):
+        if any(url and url.startswith("ws") for url in urls):
+            yield f"not available yet: WebSocket endpoints; use http:// or https:// ({values.source(name)})"

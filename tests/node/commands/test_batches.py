@@ -118,7 +118,9 @@ def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any
         ((LAST, FIRST), f"--to-l1 {FIRST} is before --from-l1 {LAST}"),
         ((FIRST, "x"), "'x' is not a block number"),
         ((FIRST, LAST, "--batcher=0x12"), "'0x12' is not an address of 20 bytes in hex"),
-        ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher"),
+        ((FIRST, LAST, "--bacher=0x12"), "unknown flag --bacher; did you mean --batcher?"),
+        ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),
+        ((FIRST, LAST, "--l1=ws://127.0.0.1:1"), "not available yet: WebSocket endpoints"),
     ],
 )
 def test_wrong_flags(module_leftovers: Any, words: tuple[Any, ...], told: str) -> None:

@@ -221,7 +221,8 @@ def test_spans_without_the_chain_are_warned_of(decode: Any, shared_data: Path) -
         (["x", "--as", "blob", "--fork-time", "fjrd=5"], "unknown fork 'fjrd'; did you mean fjord?"),
         (["x", "--as", "blob", "--network", "op-mainet"], "invalid network"),
         (["x", "--as", "blob", "--chain-id", "-1"], "'-1' is not a chain id"),
-        (["x", "--as", "blob", "--l1", "y"], "unrecognized arguments: --l1 y"),
+        (["x", "--as", "blob", "--chainid=5"], "unknown flag --chainid; did you mean --chain-id?"),
+        (["x", "--as", "blob", "--l1", "y"], "unknown flag --l1"),
         (["nowhere", "--as", "blob"], "cannot read nowhere: No such file or directory"),
     ],
 )

@@ -133,6 +133,7 @@ def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> N
         {"result": {"total": 1, "drops": [{"text": 5}]}},
         {"result": {"total": 1, "drops": [{"text": "x", "l1_block": 7}]}},
         {"error": {"code": -32601, "message": "the method explain_drops does not exist/is not available"}},
+        {"error": {"code": -32000, "message": "a message\nof two lines, \x1b[31mcolored"}},
     ],
 )
 def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,9 +152,11 @@ def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture
         (["--from-l2", "5", "--to-l2", "6"], "give the L2 source"),
         (["--from-l1", "5", "--to-l1", "4"], "--to-l1 4 is before --from-l1 5"),
         (["--rpc", "http://127.0.0.1:1", "--to-l2", "5"], "--to-l2 has no meaning with --rpc"),
-        (["--rpc", "http://127.0.0.1:1", "--network", "op-sepolia"], "unrecognized arguments"),
-        (["--rpc", "http://127.0.0.1:1"], "--rpc: explain_drops of http://127.0.0.1:1: "),
-        (["--rpc", "nonsense"], "--rpc: explain_drops of nonsense: "),
+        (["--rpc", "http://127.0.0.1:1", "--network", "op-sepolia"], "unknown flag --network"),
+        (["--rpc", "http://127.0.0.1:1"], "--rpc: explain_drops: 127.0.0.1:1: cannot connect"),
+        (["--rpc", "nonsense"], 'argument --rpc: "nonsense" is not an address such as http://'),
+        (["--from-l2", "5", "--l2", "nonsense"], 'argument --l2: "nonsense" is not an address such as http://'),
+        (["--from-l2", "5", "--l2-blocks", "nowhere"], 'argument --l2-blocks: cannot read "nowhere": No such file'),
     ],
 )
 def test_wrong_flags_are_refused_in_one_line(

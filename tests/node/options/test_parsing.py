@@ -100,6 +100,8 @@ def test_signer_headers_keep_their_commas_but_in_the_environment() -> None:
     [
         (("--l1.becon=x",), "unknown flag --l1.becon; did you mean --l1.beacon?"),
         (("--nothing-like-it",), "unknown flag --nothing-like-it"),
+        (("--versoin",), "unknown flag --versoin; did you mean --version?"),
+        (("---l1=http://a",), 'unexpected argument "---l1=http://a": options start with --'),
         (("--l1.cache",), "unknown flag --l1.cache"),
         (("--l1",), "flag --l1 needs a value: expected an address such as http://127.0.0.1:8545"),
         (("--rpc.port", "--log.pid"), "flag --rpc.port needs a value: expected a whole number from 0 to 65535"),
@@ -152,7 +154,13 @@ def test_help_shows_every_section_and_no_hidden_option() -> None:
 
 @pytest.mark.parametrize(
     ("words", "asked"),
-    [(("-h",), "--help"), (("--l1=x", "--help"), "--help"), (("-v",), "--version"), (("--l1", "x"), None)],
+    [
+        (("-h",), "--help"),
+        (("--l1=x", "--help"), "--help"),
+        (("-v",), "--version"),
+        (("-help",), "--help"),
+        (("--l1", "x"), None),
+    ],
 )
 def test_information(words: tuple[str, ...], asked: str | None) -> None:
     assert information_asked(words) == asked
