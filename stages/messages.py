@@ -73,6 +73,23 @@ class L1BlockMissing(Message, frozen=True, tag="L1BlockMissing"):
     problem: str | None
 
 
+class WantL1Refs(Message, frozen=True, tag="WantL1Refs"):
+    """The canonical L1 block `last` and up to `count` - 1 blocks below it, as references only: they cost an endpoint
+    little, and are asked of it anew each time."""
+
+    last: int
+    count: int
+
+
+class L1RefsFound(Message, frozen=True, tag="L1RefsFound"):
+    """References that link to each other, in order, of which the highest is `last`; fewer than asked for where it takes
+    too long or they do not link. None where L1 has no such block, or with a `problem`."""
+
+    last: int
+    refs: tuple[L1BlockRef, ...]
+    problem: str | None
+
+
 # --- blobs.contents (derivation asks) ------------------------------------------------------------------------------
 
 

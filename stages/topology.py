@@ -27,8 +27,8 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.ASK,
         "l1",
         ("engine",),
-        up=m.WantL1Blocks,
-        down=m.L1BlockFound | m.L1BlockMissing,
+        up=m.WantL1Blocks | m.WantL1Refs,
+        down=m.L1BlockFound | m.L1BlockMissing | m.L1RefsFound,
     ),
     Channel("status.blobs", Pattern.STATUS, "blobs", ("rpc",), down=m.Health),
     Channel(

@@ -2,6 +2,7 @@
 turned into the values the cores know. An endpoint that is away is a TemporaryError."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import jwt
@@ -163,17 +164,31 @@ class EngineClient:
 
     async def payloads(self, first: int, last: int) -> list[ExecutionPayload] | None:
         """The canonical blocks of a range, None if one of them is not there."""
-        calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
-        try:
-            found = await self._rpc.batch(calls)
-        except (EndpointError, RpcFailure) as error:
-            raise TemporaryError(f"execution engine: {error}") from None
-        if any(block is None or isinstance(block, RpcFailure) for block in found):
+        found = await self._range(first, last)
+        if len(found) < last - first + 1:
             return None
         try:
             return [payload_from_block_json(block) for block in found]
         except BlockError as error:
             raise _unreadable(error) from None
+
+    async def refs(self, first: int, last: int) -> list[L2BlockRef]:
+        """The references of those canonical blocks of a range that are there and can be read."""
+        refs = []
+        for block in await self._range(first, last):
+            with suppress(BlockError):
+                refs.append(l2_ref_from_json(self._rollup, block))
+        return refs
+
+    async def _range(self, first: int, last: int) -> list[Any]:
+        """Those canonical blocks of a range that are there, in one batch."""
+        calls = [("eth_getBlockByNumber", (hex(number), True)) for number in range(first, last + 1)]
+        try:
+            found = await self._rpc.batch(calls)
+        except (EndpointError, RpcFailure) as error:
+            raise TemporaryError(f"execution engine: {error}") from None
+        self._answered_at = time.monotonic()
+        return [block for block in found if block is not None and not isinstance(block, RpcFailure)]
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """The storage root of an account in a block, proven against the block's state root."""

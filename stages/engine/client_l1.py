@@ -1,4 +1,4 @@
-"""What the engine reads of L1: single blocks by number from the l1 process, asked for again until they come."""
+"""What the engine reads of L1: blocks and references by number from the l1 process, asked for until they come."""
 
 import asyncio
 import time
@@ -7,26 +7,26 @@ from typing import Any
 
 from rollup_node.ipc.bus import Bus
 from rollup_node.stages.engine.origin_selector import L1Window
-from rollup_node.stages.messages import L1BlockFound, L1BlockMissing, WantL1Blocks
+from rollup_node.stages.messages import L1BlockFound, L1RefsFound, WantL1Blocks, WantL1Refs
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
 AGAIN = 0.6
 PATIENCE = 10.0
-BEHIND = 15
+WALK = (1, 16, 128)
+"""How many references are asked for at once: more, the longer a search walks down."""
 KEPT_REFS = 8192
 
 
 class OriginsClient:
-    """Answers `ref` for searches and checks, and fills the sequencer's window, which `on_block` is told. `behind`
-    blocks below the one asked for come along, as searches walk down."""
+    """Answers `ref` for searches and checks, and fills the sequencer's window, which `on_block` is told."""
 
-    def __init__(self, bus: Bus, window: L1Window, on_block: Callable[[], None], behind: int = BEHIND) -> None:
-        self._behind = behind
+    def __init__(self, bus: Bus, window: L1Window, on_block: Callable[[], None]) -> None:
         self._window = window
         self._on_block = on_block
         self._refs: dict[int, L1BlockRef] = {}
-        self._missing: L1BlockMissing | None = None
+        self._lowest = self._pace = 0
+        self._answer: L1RefsFound | None = None
         self._news = asyncio.Event()
         self._wanted: tuple[int, int] = (0, 0)
         self._asked_at = 0.0
@@ -35,24 +35,25 @@ class OriginsClient:
     def forget(self) -> None:
         """What was heard counts no more: L1 may have moved."""
         self._refs.clear()
-        self._missing = None
 
     async def ref(self, number: int) -> L1BlockRef | None:
         """The canonical L1 block of a number, None if there is none yet; TemporaryError if l1 cannot say."""
         began, asked_at = time.monotonic(), float("-inf")
-        self._missing = None
+        self._answer = None
+        if number not in self._refs:
+            self._pace = min(self._pace + 1, len(WALK) - 1) if number == self._lowest - 1 else 0
         while (found := self._refs.get(number)) is None:
-            missing, self._missing = self._missing, None
-            if missing is not None and missing.number <= number:
-                if missing.problem is None:
+            answer, self._answer = self._answer, None
+            if answer is not None and answer.last == number:
+                if answer.problem is None:
                     return None
-                raise TemporaryError(f"L1 block {number} cannot be had: {missing.problem}")
+                raise TemporaryError(f"L1 block {number} cannot be had: {answer.problem}")
             now = time.monotonic()
             if now - began > PATIENCE:
                 raise TemporaryError(f"L1 block {number} cannot be had: the l1 process does not answer")
             if now - asked_at >= AGAIN:
-                asked_at, first = now, max(0, number - self._behind)
-                self._client.send(WantL1Blocks(first, number - first + 1))
+                asked_at = now
+                self._client.send(WantL1Refs(number, WALK[self._pace]))
             await self._wait()
         return found
 
@@ -72,15 +73,18 @@ class OriginsClient:
             pass
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, L1BlockFound):
-            ref = message.block.ref
-            if len(self._refs) >= KEPT_REFS:
-                self._refs.clear()
-            self._refs[ref.number] = ref
+        if isinstance(message, L1RefsFound):
+            self._take_refs(message)
+        elif isinstance(message, L1BlockFound):
             first, count = self._wanted
-            if first <= ref.number < first + count:
+            if first <= message.block.header.number < first + count:
                 self._window.note_block(message.block)
                 self._on_block()
-        elif isinstance(message, L1BlockMissing):
-            self._missing = message
+
+    def _take_refs(self, found: L1RefsFound) -> None:
+        if len(self._refs) + len(found.refs) > KEPT_REFS:
+            self._refs.clear()
+        self._refs.update({ref.number: ref for ref in found.refs})
+        self._lowest = found.last - len(found.refs) + 1
+        self._answer = found
         self._news.set()

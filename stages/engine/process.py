@@ -12,6 +12,7 @@ from rollup_node.ipc.bus import Bus
 from rollup_node.ipc.log import get_logger
 from rollup_node.stages.engine.base_search import Base, BaseSearch
 from rollup_node.stages.engine.client import EngineClient
+from rollup_node.stages.engine.client_ancestors import Ancestors
 from rollup_node.stages.engine.client_l1 import OriginsClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.driver import Driver, Outcome
@@ -30,7 +31,7 @@ from rollup_node.stages.engine.server_blocks import BlocksServer
 from rollup_node.stages.engine.server_control import ControlServer
 from rollup_node.stages.engine.server_reads import Reader
 from rollup_node.stages.engine.server_status import StatusServer
-from rollup_node.stages.engine.start_search import NeedGenesis, NeedLabel, NeedOrigin, StartSearch
+from rollup_node.stages.engine.start_search import NeedGenesis, NeedOrigin, NeedParent, StartSearch
 from rollup_node.stages.engine.store_sequencer import SequencerMemory
 from rollup_node.stages.engine.template import sequencer_attributes
 from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, PipelineStart
@@ -177,14 +178,15 @@ class EngineStage:
     async def _search(self) -> None:
         """Finds heads and base; they are in force, and derivation is told, once the engine has taken them."""
         search = StartSearch(self.config.rollup, self.config.skip_sync_start_check)
+        ancestors = Ancestors(self.client)
         self.origins.forget()
         while not isinstance(need := search.next(), Heads):
             if isinstance(need, NeedOrigin):
                 search.give_origin(need, await self.origins.ref(need.number))
-            elif isinstance(need, NeedLabel):
-                search.give_block(need, await self.client.ref(need.label))
+            elif isinstance(need, NeedParent):
+                search.give_block(need, await ancestors.parent(need.child))
             else:
-                name = need.number if isinstance(need, NeedGenesis) else need.hash
+                name = need.number if isinstance(need, NeedGenesis) else need.label
                 search.give_block(need, await self.client.ref(name))
         start = await self._start_at(need.safe)
         self.driver.start(start.reset, need, start.safe_config)

@@ -87,7 +87,7 @@ class ReplayStage:
         self.activities = [self._work]
         self._server = bus.serve("engine.blocks", self._take)
         bus.serve("engine.control", lambda peer, message: None)
-        self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set, behind=0)
+        self._l1 = OriginsClient(bus, L1Window(), on_block=self._work.wake.set)
         bus.subscribe("status.derivation", self._on_derivation)
         bus.subscribe("status.l1", self._on_l1)
         self._publisher = bus.publish("status.engine")

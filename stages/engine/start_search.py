@@ -11,7 +11,7 @@ import msgspec
 from rollup_node.stages.engine.heads import Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 RECOVERY_WINDOWS = 14
 MAX_REORG_LOOKBACKS = 5
@@ -32,9 +32,9 @@ class NeedGenesis(msgspec.Struct, frozen=True):
 
 
 class NeedParent(msgspec.Struct, frozen=True):
-    """The engine's block of a hash."""
+    """The engine's block that is the parent of one."""
 
-    hash: Hash
+    child: L2BlockRef
 
 
 class NeedOrigin(msgspec.Struct, frozen=True):
@@ -145,7 +145,7 @@ class StartSearch:
         elif self._may_jump(at, safe):
             self._go_to(safe)
         else:
-            self.state = NeedParent(at.parent_hash)
+            self.state = NeedParent(at)
 
     def _check_chain(self, at: L2BlockRef) -> None:
         genesis = self.rollup.genesis
@@ -189,10 +189,8 @@ class StartSearch:
         )
 
     def _take_parent(self, need: NeedParent, found: L2BlockRef | None) -> None:
-        child = self.at
-        parent = _present(found, f"block 0x{need.hash.hex()}, the parent of {child}")
-        if child is not None:
-            self._check_link(parent, child)
+        parent = _present(found, f"block 0x{need.child.parent_hash.hex()}, the parent of {need.child}")
+        self._check_link(parent, need.child)
         if self.ready:
             self._end_at(parent)
         else:

@@ -60,6 +60,18 @@ class L1Endpoint:
             raise
         return None if _is_null(body) else body
 
+    async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
+        """The blocks of these numbers without transactions; None in the place of one that is not there."""
+        await self._check_chain()
+        calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers]
+        answers = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls))
+        for place, answer in enumerate(answers):
+            if isinstance(answer, RpcFailure):
+                if not is_not_found(answer.message):
+                    raise answer
+                answers[place] = None
+        return answers
+
     async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash]) -> bytes | None:
         """The answer to the best receipts method for a block, or one made of the answers for each transaction; None
         if the endpoint does not have them (yet)."""

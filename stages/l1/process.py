@@ -14,6 +14,7 @@ from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
 from rollup_node.ipc.log import get_logger
 from rollup_node.ipc.pool import TaskFailed
 from rollup_node.stages.l1.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.client_refs import RefsReader
 from rollup_node.stages.l1.client_runtime import RuntimeConfigReader
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.demand import Demand
@@ -23,7 +24,7 @@ from rollup_node.stages.l1.methods import is_unusable
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, block_ref
 from rollup_node.stages.l1.window import Fetch, Window
-from rollup_node.stages.messages import Health, L1BlockFound, L1Heads, WantL1Blocks
+from rollup_node.stages.messages import Health, L1BlockFound, L1Heads, WantL1Blocks, WantL1Refs
 from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef
@@ -82,8 +83,11 @@ class L1Stage:
         if config.runtime_config:
             reader = RuntimeConfigReader(config, self._endpoints, self._head_number, self._publisher.set)
             self.activities.append(Activity("runtime config", reader.step))
+        refs = Activity("references", self._step_refs)
+        self.activities.append(refs)
+        self._refs = RefsReader(config, self._endpoints, refs.wake.set)
         self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=0.5))
-        self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))
+        self._origins = self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))
 
     async def start(self) -> None:
         """Says how it will work; connections are opened by the first call."""
@@ -187,8 +191,11 @@ class L1Stage:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    def _serve(self, bus: Bus, channel: str, new_demand: Callable[[], Demand]) -> None:
-        def wanted(peer: Peer, want: WantL1Blocks) -> None:
+    def _serve(self, bus: Bus, channel: str, new_demand: Callable[[], Demand]) -> Server:
+        def wanted(peer: Peer, want: WantL1Blocks | WantL1Refs) -> None:
+            if isinstance(want, WantL1Refs):
+                self._refs.ask(peer, want)
+                return
             client = self._clients.get((channel, peer.row))
             if client is None or client.peer != peer:
                 client = _Client(peer, server, new_demand())
@@ -201,6 +208,10 @@ class L1Stage:
             self._blocks.wake.set()
 
         server = bus.serve(channel, wanted)
+        return server
+
+    async def _step_refs(self) -> float:
+        return await self._refs.step(self._origins.send)
 
     def _head_number(self) -> int | None:
         return self._heads.head.number if self._heads.head else None

@@ -19,12 +19,14 @@ from rollup_node.stages.messages import (
     L1BlockFound,
     L1BlockMissing,
     L1Heads,
+    L1RefsFound,
     L2BlocksFound,
     PayloadFound,
     PipelineStart,
     PublishBlock,
     WantBlocks,
     WantL1Blocks,
+    WantL1Refs,
     WantStart,
 )
 from rollup_node.stages.metrics import Meter
@@ -66,7 +68,13 @@ class EngineNode:
         self.peers = self.buses["p2p"].serve("p2p.blocks", self.hear_peers)
         self.payloads = self.buses["p2p"].connect("engine.payloads", self.read.append) if self.config.p2p else None
 
-    def serve_l1(self, peer: Any, want: WantL1Blocks) -> None:
+    def serve_l1(self, peer: Any, want: WantL1Blocks | WantL1Refs) -> None:
+        if isinstance(want, WantL1Refs):
+            there = want.last <= self.l1_head and self.l1_away is None
+            first = max(0, want.last - want.count + 1)
+            refs = tuple(self.world.l1_ref(number) for number in range(first, want.last + 1)) if there else ()
+            self.origins.send(peer, L1RefsFound(want.last, refs, self.l1_away))
+            return
         for number in range(want.first, want.first + want.count):
             if self.l1_away is not None or number > self.l1_head:
                 self.origins.send(peer, L1BlockMissing(number, self.l1_head, self.l1_away))

@@ -43,7 +43,7 @@ class Engine:
             elif isinstance(need, NeedGenesis):
                 search.give_block(need, self.refs[0])
             else:
-                search.give_block(need, self.by_hash.get(need.hash))
+                search.give_block(need, self.by_hash.get(need.child.parent_hash))
         return need
 
 

@@ -19,7 +19,15 @@ from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.l1 import process as l1
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import Filter
-from rollup_node.stages.messages import Health, L1BlockFound, L1BlockMissing, L1Heads, WantL1Blocks
+from rollup_node.stages.messages import (
+    Health,
+    L1BlockFound,
+    L1BlockMissing,
+    L1Heads,
+    L1RefsFound,
+    WantL1Blocks,
+    WantL1Refs,
+)
 from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash
@@ -82,6 +90,9 @@ class World:
 
     def ask_origin(self, first: int, count: int) -> None:
         self._origins.send(WantL1Blocks(first, count))
+
+    def ask_refs(self, last: int, count: int) -> None:
+        self._origins.send(WantL1Refs(last, count))
 
     async def until(
         self, condition: Callable[[], Any], ask: tuple[int, int] | None = None, seconds: float = 10.0
@@ -274,6 +285,20 @@ def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
             assert w.blocks == {}
             w.ask_origin(LAST + 1, 1)
             await w.until(lambda: L1BlockMissing(LAST + 1, LAST, None) in w.origins)
+
+    run(use)
+
+
+def test_references_are_read_anew_by_their_headers(recording: Recording, rules: Filter) -> None:
+    async def use() -> None:
+        async with world(rules, [recorded(recording)], poll_interval=0.0, max_batch=3, trust_rpc=False) as w:
+            w.ask_refs(LAST, 8)
+            await w.until(lambda: bool(w.origins))
+            (found,) = w.origins
+            assert isinstance(found, L1RefsFound) and found.problem is None
+            assert [ref.number for ref in found.refs] == list(range(LAST - 7, LAST + 1))
+            await w.until(lambda: len(w.blocks) == 1, (LAST, 1))
+            assert found.refs[-1] == w.blocks[LAST].ref
 
     run(use)
 
