@@ -38,6 +38,12 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores: the tests that run programs mostly wait for them."""
+    return 1 + len(os.sched_getaffinity(0)) * 3 // 2
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keeps the tests of a file that share running programs on one worker; the others go wherever there is room."""
     if config.getoption("dist") != "load":
@@ -94,7 +100,8 @@ class Leftovers:
         """The Unix sockets below the folder, as the kernel knows them and as files."""
         lines = Path("/proc/net/unix").read_text().splitlines()
         bound = {line.split()[-1] for line in lines if str(self.folder) in line}
-        return sorted(bound | {str(path) for path in self.folder.rglob("*") if path.is_socket()})
+        files = (Path(folder) / name for folder, _, names in os.walk(self.folder) for name in names)
+        return sorted(bound | {str(path) for path in files if path.is_socket()})
 
     def all(self) -> list[str]:
         """Everything that should not be there any more."""
