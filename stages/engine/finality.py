@@ -40,7 +40,7 @@ class Finality:
         self.safe: list[DerivedFrom] = []
         self.finalized_l1: L1BlockRef | None = None
         self.due = False
-        self.tried_at = 0
+        self.tried_at: int | None = None
         self.checked: tuple[L1BlockRef, ...] = ()
 
     def reset(self) -> None:
@@ -48,7 +48,7 @@ class Finality:
         self.safe.clear()
         self.checked = ()
         self.due = False
-        self.tried_at = 0
+        self.tried_at = None
 
     def note_safe(self, block: L2BlockRef, derived_from: L1BlockRef) -> None:
         """A block became safe with the data of an L1 block, which is never lower than before."""
@@ -70,8 +70,11 @@ class Finality:
         return True
 
     def note_idle(self, current_l1: L1BlockRef) -> None:
-        """Derivation has used up everything up to an L1 block: try again, at most once in `delay` blocks."""
-        if self.finalized_l1 is not None and current_l1.number >= self.tried_at + self.delay:
+        """Derivation has used up all up to an L1 block: try again, at once after a start and then at most once in
+        `delay` blocks."""
+        if self.finalized_l1 is None:
+            return
+        if self.tried_at is None or current_l1.number >= self.tried_at + self.delay:
             self.tried_at, self.due = current_l1.number, True
 
     def next(self, finalized: L2BlockRef) -> NeedCanonical | Finalize | None:

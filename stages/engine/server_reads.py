@@ -11,8 +11,9 @@ from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.stages.protocol.block_refs import BlockError, block_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hashes import output_root
+from rollup_node.stages.protocol.hexes import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
 
 class OutputError(Exception):
@@ -70,7 +71,7 @@ class Reader:
         try:
             payload, status = await self._find(asked.number)
             ref = block_ref_of_payload(self._config.rollup, payload)
-            storage = await self._storage_root(payload)
+            storage = await self._storage_root(payload, ref)
         except (OutputError, TemporaryError, BlockError) as error:
             return OutputFound(asked.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
         root = output_root(payload.state_root, storage, payload.block_hash)
@@ -86,7 +87,7 @@ class Reader:
             raise OutputError(f"{what} {number}, could not get payload: not found")
         return payload, self._status()
 
-    async def _storage_root(self, payload: ExecutionPayload) -> Hash:
+    async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef) -> Hash:
         """The message passer's storage root: the header's where it has one, else proven from the state."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
         from_header = rules.withdrawals_root and not self._config.withdrawal_root_from_state
@@ -95,4 +96,5 @@ class Reader:
         try:
             return await self._client.storage_root(L2_TO_L1_MESSAGE_PASSER, payload)
         except TemporaryError as error:
-            raise OutputError(f"failed to get L2 output at block {payload.block_number}: {error}") from None
+            text = f"failed to get L2 output at block {to_hex(ref.hash)}:{ref.number}"
+            raise OutputError(f"{text}: {error}") from None

@@ -116,23 +116,27 @@ def arguments(params: Any, parsers: Sequence[Parser]) -> list[Any]:
 
 
 def quantity(value: Any) -> int:
-    """A hex quantity of at most 64 bits without leading zeros; labels are not taken."""
-    digits = _hex_digits(value, _UINT64)
+    """A hex quantity of at most 64 bits without leading zeros; labels are not taken, an empty text is zero."""
+    digits = _prefixed(value, _UINT64)
+    if value == "":
+        return 0
     if not digits:
         raise ValueError(_unusable('hex string "0x"', _UINT64))
     if digits[0] == "0" and digits != "0":
         raise ValueError(_unusable("hex number with leading zero digits", _UINT64))
     if len(digits) > 16:
         raise ValueError(_unusable("hex number > 64 bits", _UINT64))
-    return int(digits, 16)
+    return int(_checked(digits, _UINT64), 16)
 
 
 def block_hash(value: Any) -> Hash:
     """32 bytes of hex."""
-    digits = _hex_digits(value, _HASH)
+    digits = _prefixed(value, _HASH)
+    if len(digits) % 2:
+        raise ValueError(_unusable("hex string of odd length", _HASH))
     if len(digits) != 64:
         raise ValueError(f"hex string has length {len(digits)}, want 64 for {_HASH}")
-    return bytes.fromhex(digits)
+    return bytes.fromhex(_checked(digits, _HASH))
 
 
 def boolean(value: Any) -> bool:
@@ -186,12 +190,15 @@ def _kind(value: Any) -> str:
     return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
-def _hex_digits(value: Any, kind: str) -> str:
+def _prefixed(value: Any, kind: str) -> str:
     if not isinstance(value, str):
         raise ValueError(_unusable("non-string", kind))
-    if value[:2] not in ("0x", "0X"):
+    if value and value[:2] not in ("0x", "0X"):
         raise ValueError(_unusable("hex string without 0x prefix", kind))
-    digits = value[2:]
+    return value[2:]
+
+
+def _checked(digits: str, kind: str) -> str:
     if not set(digits) <= set(hexdigits):
         raise ValueError(_unusable("invalid hex string", kind))
     return digits

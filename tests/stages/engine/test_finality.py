@@ -89,6 +89,16 @@ def test_tries_again_when_idle_but_not_too_often(world: Any) -> None:
     assert finality.next(refs[0]) is not None
 
 
+def test_a_young_l1_does_not_keep_finality_waiting_after_a_reset(world: Any) -> None:
+    refs = world.chain(4)
+    finality = Finality(world.rollup, delay=500)
+    finality.note_finalized_l1(world.l1_ref(104))
+    finality.reset()
+    finality.note_safe(refs[2], world.l1_ref(101))
+    finality.note_idle(world.l1_ref(105))
+    assert finality.next(refs[0]) is not None
+
+
 def test_memory_is_bounded_and_cleared_by_a_reset(world: Any) -> None:
     finality, refs = filled(world, lookback=3)
     assert len(finality.safe) == 3

@@ -93,12 +93,20 @@ def test_arguments_that_are_refused(params: Any, told: str) -> None:
 @given(st.integers(0, (1 << 64) - 1))
 def test_quantities(number: int) -> None:
     assert arguments([hex(number)], (quantity,)) == [number]
+    assert arguments([""], (quantity,)) == [0], "as go-ethereum reads it"
 
 
 def test_hashes() -> None:
     assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
-    for wrong in ("0x00", "00" * 32, "0x" + "zz" * 32):
-        with pytest.raises(ValueError, match="common"):
+    for wrong, told in (
+        ("0x00", "hex string has length 2, want 64 for common.Hash"),
+        ("", "hex string has length 0, want 64 for common.Hash"),
+        ("0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
+        ("00" * 32, "json: cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
+        ("0x" + "zz" * 32, "json: cannot unmarshal invalid hex string into Go value of type common.Hash"),
+        (None, "json: cannot unmarshal non-string into Go value of type common.Hash"),
+    ):
+        with pytest.raises(ValueError, match=f"^{told}$"):
             block_hash(wrong)
 
 
