@@ -13,7 +13,6 @@ from rollup_node.tools.devnet.children import ChildEnded
 from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
-from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import NoProgress, Result, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
 
@@ -32,11 +31,11 @@ def main(argv: Sequence[str]) -> int:
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except (ChildEnded, StartFailed, PortInUse, UnusableDirectory, NoProgress, EndpointError, RpcFailure) as error:
+    except (ChildEnded, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted before the network was up", file=sys.stderr)
+        print("interrupted before the output roots were compared", file=sys.stderr)
         return 130
     _print(result, settings.json)
     return 0 if result.output_roots_equal else 1
@@ -49,8 +48,8 @@ def _print(result: Result, as_json: bool) -> None:
         return
     if result.output_roots_equal:
         heads = f"safe {result.safe}, finalized {result.finalized}"
-        times = f"first safe block after {result.first_safe_seconds} s, {result.seconds} s in all"
-        print(f"{result.blocks} blocks, output roots equal on all nodes; {heads}; {times}")
+        first = "no safe block" if result.safe == 0 else f"first safe block after {result.first_safe_seconds} s"
+        print(f"{result.blocks} blocks, output roots equal on all nodes; {heads}; {first}, {result.seconds} s in all")
     else:
         print(f"output roots DIFFER first at block {result.first_difference}")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shutil
 import time
 from pathlib import Path
@@ -30,6 +31,11 @@ from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSetting
 
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
+OF_ONE_RUN = re.compile(
+    r"(network|batcher)\.json|(l1|batcher)\.log"
+    rf"|({SEQUENCER}|{VERIFIER}(-\d+)?)((-engine)?\.log|-(peers|discovery)\.db(-\w+)?)"
+)
+"""Files of the data directory that hold the state of a network, and its logs."""
 EPOCH_POLL = "2s"
 HEAD_POLL = "500ms"
 
@@ -224,9 +230,10 @@ class Network:
 
     async def _ask_zero(self, name: str, endpoint: str) -> "BlockZero":
         block = await self._answers(name, endpoint, "eth_getBlockByNumber", "0x0", False)
-        if not isinstance(block, dict):
-            raise StartFailed(f"{name} at {endpoint} has no block 0")
-        return BlockZero(block["hash"], int(block["timestamp"], 16))
+        try:
+            return BlockZero(block["hash"], int(block["timestamp"], 16))
+        except (KeyError, TypeError, ValueError):
+            raise StartFailed(f"{name} at {endpoint} has no block 0") from None
 
     async def _answers(self, name: str, endpoint: str, method: str, *params: Any) -> Any:
         """The first answer of an endpoint that is starting."""
@@ -247,5 +254,6 @@ class Network:
 
 def clear(root: Path) -> None:
     """Removes what an earlier network left in a data directory: chains start anew each time."""
-    for path in (*root.glob("*.log"), *root.glob("*.db*"), root / "network.json", root / "batcher.json"):
-        path.unlink(missing_ok=True)
+    for path in root.iterdir():
+        if OF_ONE_RUN.fullmatch(path.name):
+            path.unlink(missing_ok=True)

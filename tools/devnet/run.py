@@ -27,6 +27,9 @@ from rollup_node.tools.devnet.view import View
 TICK_SECONDS = 0.5
 TRAFFIC_SECONDS = 1.0
 STALL_SECONDS = 120.0
+STOP_SECONDS = 10.0
+STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+LOCK = "lock"
 
 
 class NoProgress(RuntimeError):
@@ -63,7 +66,9 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         return
     try:
         given.mkdir(parents=True, exist_ok=True)
-        lock = os.open(given / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if any(given.iterdir()) and not (given / LOCK).exists():
+            raise UnusableDirectory(f"--data-dir {given}: it holds other files; give a new or an empty one")
+        lock = os.open(given / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise UnusableDirectory(f"--data-dir {given}: {error.strerror}; give another") from None
     try:
@@ -87,9 +92,18 @@ async def run(settings: DevnetSettings, root: Path, view: View, started: float) 
 
 async def _run(network: Network, settings: DevnetSettings, view: View, started: float) -> Result:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    ending = False
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+
+    def on_signal() -> None:
+        """The first signal ends the run in order, the second without a comparison."""
+        if stop.is_set() and task is not None and not ending:
+            task.cancel()
+        stop.set()
+
+    heeded = STOP_SIGNALS - ({signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set())
+    for number in heeded:
+        loop.add_signal_handler(number, on_signal)
     try:
         view.say(f"starting the network in {network.places.root}")
         starting = asyncio.ensure_future(network.start())
@@ -104,11 +118,14 @@ async def _run(network: Network, settings: DevnetSettings, view: View, started: 
         await starting
         view.say("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
         return await _follow(network, settings, view, stop, started)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     finally:
+        ending = True
         view.close()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
         await asyncio.to_thread(network.children.stop)
+        for number in heeded:
+            loop.remove_signal_handler(number)
 
 
 async def _follow(
@@ -144,7 +161,7 @@ async def _until_end(
     network: Network, watcher: Watcher, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
 ) -> tuple[NetworkStatus, float | None]:
     """Watches until the end of the run; also gives the seconds until the verifier's first safe block."""
-    highest, changed, first_safe = -1, time.monotonic(), None
+    highest, changed, first_safe, stopped = -1, time.monotonic(), None, None
     while True:
         network.children.check()
         status = await watcher.look()
@@ -159,6 +176,10 @@ async def _until_end(
             raise NoProgress(
                 f"no new safe block for {STALL_SECONDS:.0f} s (safe {safe}); see the logs in the data directory"
             )
+        if stop.is_set():
+            stopped = stopped or now
+            if now - stopped > STOP_SECONDS:
+                raise NoProgress("stopped, but not all nodes tell their heads: the output roots are not compared")
         reached = settings.blocks is not None and safe >= settings.blocks
         elapsed = settings.duration is not None and now - started >= settings.duration
         known = all(heads is not None for heads in status.nodes.values())

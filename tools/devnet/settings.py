@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollup_node.node.options.kinds import LOG_LEVEL
+from rollup_node.node.options.kinds import HTTP_URL, LOG_LEVEL
 from rollup_node.stages.protocol.forks.order import fork_order_problem
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
@@ -77,6 +77,13 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
     if given.base_port and not 1024 <= given.base_port <= 65_500:
         raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {given.base_port}")
+    for name, address in (("--l1", given.l1), ("--beacon", given.beacon)):
+        if address is not None and not _is_url(address):
+            raise SettingsError(f"{name} {address}: must be {HTTP_URL.expected}")
+    if given.anvil and given.l1:
+        raise SettingsError("--anvil: there is an L1 already, by --l1; give one of the two")
+    if given.beacon and not given.l1:
+        raise SettingsError("--beacon: give the --l1 that it belongs to as well")
     if given.anvil and given.da == "blobs":
         raise SettingsError(
             "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
@@ -148,9 +155,23 @@ def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
     if value is None:
         return None
     public, separator, authenticated = value.partition(",")
-    if not separator or not public.startswith("http") or not authenticated.startswith("http"):
+    if not separator or not _is_url(public) or not _is_url(authenticated):
         raise SettingsError(f"{flag} {value}: give two URLs, PUBLIC,AUTHENTICATED")
     return public, authenticated
+
+
+def _directory(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("give a directory, this is none: ''")
+    return Path(text)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        HTTP_URL.read(text)
+    except ValueError:
+        return False
+    return True
 
 
 class _Parser(argparse.ArgumentParser):
@@ -188,7 +209,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--compression", choices=("brotli", "zlib"), default="brotli", help="of the channels, once Fjord is active")
     add("--da", choices=("blobs", "calldata"), default="blobs", help="where batches go, once Ecotone is active")
     add("--base-port", type=int, default=0, metavar="PORT", help="first of the ports; 0: free ones")
-    add("--data-dir", type=Path, metavar="DIR", help="keep genesis, keys, logs, network.json and processes.json here")
+    add(
+        "--data-dir",
+        type=_directory,
+        metavar="DIR",
+        help="keep genesis, keys, logs, network.json and processes.json here",
+    )
     add("--json", action="store_true", help="print only the result, as one line of JSON")
     add("--prepare", action="store_true", help="write the files into --data-dir, for engines of your own, and stop")
     add("--log-level", default="info", help="of the nodes, whose logs go to files of the data directory")

@@ -74,6 +74,12 @@ def test_a_signal_ends_it() -> None:
     assert status.nodes["sequencer"] == NodeHeads(10, 9, 0)
 
 
+def test_a_signal_ends_it_although_a_node_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "STOP_SECONDS", 0.05)
+    with pytest.raises(NoProgress, match="not all nodes tell their heads"):
+        until_end(Stand(None), stopped=True)
+
+
 def test_standing_still_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STALL_SECONDS", 0.05)
     with pytest.raises(NoProgress, match=r"no new safe block for 0 s \(safe 4\)"):
@@ -95,6 +101,22 @@ def test_a_given_directory_is_kept_and_held(tmp_path: Path) -> None:
             pass
     with data_directory(given):
         assert not (given / "network.json").exists(), "chains begin anew"
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.log").touch()
+    with pytest.raises(UnusableDirectory, match="it holds other files"), data_directory(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.log"]
+
+
+def test_only_what_a_network_left_is_removed(tmp_path: Path) -> None:
+    ours = ("verifier-2.log", "sequencer-engine.log", "verifier-peers.db-wal", "l1.log", "network.json")
+    kept = ("lock", "jwt.txt", "l2-genesis.json", "op-reth.log", "mine.db")
+    for name in (*ours, *kept):
+        (tmp_path / name).touch()
+    with data_directory(tmp_path):
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
