@@ -290,7 +290,8 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
             for rejected in range(1, 7):
                 want(node, blocks[7], head=2)
                 await node.until(lambda rejected=rejected: counts(node, theirs).rejected_payloads > rejected - 0.6)
-                assert theirs.asked() == [7] * rejected and node.arrived == []
+                await node.until(lambda rejected=rejected: theirs.asked() == [7] * rejected)
+                assert node.arrived == []
                 await theirs.answer(7, sync_wire.encode_block(rollup, wrong[6]))
             assert node.stage.scores.total(theirs.peer) < -100
             node.stage.keeper.save()
