@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rollup_node.node.children import exit_text
+
 PR_SET_PDEATHSIG = 1
 TAIL_LINES = 8
 
@@ -32,7 +34,7 @@ class Child:
         if code is not None:
             tail = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
             raise ChildEnded(
-                f"{self.name} ended with exit code {code}; its log {self.log} ends with:\n" + "\n".join(tail)
+                f"{self.name} ended with {exit_text(code)}; its log {self.log} ends with:\n" + "\n".join(tail)
             )
 
 
