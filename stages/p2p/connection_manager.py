@@ -1,5 +1,5 @@
-"""Which peers to let go when there are too many: above the high tide, down to the low tide, never those that are
-protected or new (node-behaviour 13.10)."""
+"""Which peers to let go when there are too many (node-behaviour 13.10). Protected and new peers stay, and of the others
+the low tide is kept, as libp2p does it: a crowd of newcomers never drives out those who have been here for long."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -69,7 +69,7 @@ class ConnectionManager:
         self._last = now
         loose = [peer for peer in peers if not self.is_protected(peer.peer) and now - peer.since >= self.grace]
         loose.sort(key=self._worth)
-        return [peer.peer for peer in loose[: len(peers) - self.low]]
+        return [peer.peer for peer in loose[: max(0, len(loose) - self.low)]]
 
     def _worth(self, candidate: Candidate) -> tuple[int, bool, int, float]:
         """Least first: by tags, who dialled, streams, and age."""

@@ -23,9 +23,14 @@ def test_new_and_protected_peers_stay() -> None:
     found.protect(b"\x05", "api-protected")
     found.unprotect(b"\x05", "static")
     assert found.is_protected(b"\x05") and not found.is_protected(b"\x05", "static")
-    assert found.surplus(peers(6), 33.5) == [b"\x03", b"\x02", b"\x01"]
+    assert found.surplus(peers(7), 34.5) == [b"\x04", b"\x03"], "of five that are neither, the low tide stays"
     found.unprotect(b"\x05", "api-protected")
     assert not found.is_protected(b"\x05")
+
+
+def test_newcomers_do_not_drive_out_those_before_them() -> None:
+    assert manager().surplus([*peers(3), *peers(60, since=1000.0)[3:]], 1010.0) == []
+    assert manager().surplus(peers(60, since=1000.0), 1010.0) == []
 
 
 def test_peers_of_worth_stay_longest() -> None:
