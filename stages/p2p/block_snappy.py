@@ -10,7 +10,6 @@ from rollup_node.stages.p2p import varint
 MOST_BYTES = 10 * (1 << 20)
 """Limit of a message, both before and after decompression."""
 
-_LONGEST_LENGTH = 5
 _BEST_RATIO = 22
 _STREAM_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 _COMPRESSED, _UNCOMPRESSED, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
@@ -33,9 +32,10 @@ def compress(data: bytes) -> bytes:
 
 
 def declared_length(data: bytes | memoryview) -> int | None:
-    """The length that a message in block format declares; None if it declares none of 32 bits."""
+    """The length that a message in block format declares; None if it declares none of 32 bits. It may be padded: other
+    nodes read that and pass it on."""
     try:
-        found = varint.decode_padded(data[:_LONGEST_LENGTH])
+        found = varint.decode_padded(data)
     except varint.VarintError:
         return None
     return None if found is None or found[0] >= 1 << 32 else found[0]

@@ -32,6 +32,15 @@ def test_a_length_that_cannot_be_read(data: bytes) -> None:
     assert block_snappy.decompress(data) is SnappyFault.NO_LENGTH
 
 
+def test_a_padded_length_is_read_as_other_nodes_read_it() -> None:
+    """Otherwise a stranger who changes a good block so would make all who pass it on send us what we refuse."""
+    content = b"a good block"
+    packed = block_snappy.compress(content)
+    for padding in range(8):
+        padded = bytes([packed[0] | 0x80]) + b"\x80" * padding + b"\0" + packed[1:]
+        assert block_snappy.decompress(padded) == content
+
+
 def test_a_claim_is_not_believed() -> None:
     small = varint.encode(MOST_BYTES) + b"\x00a"
     assert block_snappy.declared_length(small) == MOST_BYTES
