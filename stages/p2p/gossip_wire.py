@@ -11,6 +11,7 @@ from rollup_node.stages.p2p import protobuf, varint
 from rollup_node.stages.p2p.protobuf import Fields, ProtobufError
 
 MOST_FIELDS = 25_000
+MOST_MESSAGE_FIELDS = 64
 LONGEST_ID = 64
 _SUBSCRIPTIONS, _PUBLISH, _CONTROL = 1, 2, 3
 _SUBSCRIBE, _SUBSCRIBED_TOPIC = 1, 2
@@ -136,7 +137,7 @@ class _Reader:
     def rpc(self, raw: bytes) -> Rpc:
         fields = self._fields(memoryview(raw))
         subscriptions = tuple([self._subscription(each) for each in self._all(fields, _SUBSCRIPTIONS)])
-        messages = tuple([self._message(each) for each in self._all(fields, _PUBLISH)])
+        messages = tuple([self._message(each) for each in fields.views(_PUBLISH)])
         return Rpc(subscriptions, messages, self._control(self._all(fields, _CONTROL)))
 
     def _fields(self, view: memoryview) -> Fields:
@@ -150,7 +151,12 @@ class _Reader:
     def _subscription(self, fields: Fields) -> Subscription:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.number(_SUBSCRIBE)))
 
-    def _message(self, fields: Fields) -> Message:
+    def _message(self, view: memoryview) -> Message:
+        """Anybody may have appended fields to a message that good peers pass on: they must not cost us these peers."""
+        if self._left <= 0:
+            raise WireError(f"more than {MOST_FIELDS} fields")
+        fields = protobuf.parse_first(view, MOST_MESSAGE_FIELDS)
+        self._left -= len(fields)
         authored = any(number in fields for number in (_FROM, _SEQUENCE, _SIGNATURE, _KEY))
         return Message(_topic(fields, _TOPIC), fields.raw(_DATA) or b"", authored)
 

@@ -2,16 +2,21 @@
 Unknown fields are kept and ignored; the number of fields is bounded, groups are refused."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from rollup_node.stages.p2p import varint
 
 Data = bytes | bytearray | memoryview
 MOST_FIELDS = 20_000
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_VARINT, _FIXED64, _LENGTH, _GROUP, _FIXED32 = 0, 1, 2, 3, 5
 
 
 class ProtobufError(ValueError):
     """Not a protobuf message, or a field of another type than expected."""
+
+
+class GroupError(ProtobufError):
+    """A group, the oldest and abandoned way to embed fields."""
 
 
 def number(field: int, value: int) -> bytes:
@@ -84,17 +89,31 @@ def parse(message: Data, most_fields: int = MOST_FIELDS) -> Fields:
     `message`, which must stay unchanged while they are in use."""
     view = memoryview(message)
     values: dict[int, list[int | memoryview]] = {}
+    if _read(view, values, most_fields) < len(view):
+        raise ProtobufError(f"more than {most_fields} fields")
+    return Fields(values)
+
+
+def parse_first(message: Data, most: int) -> Fields:
+    """Reads the first `most` fields, or those before a group. What follows is not looked at: nodes in between pass on
+    whatever a stranger has appended."""
+    values: dict[int, list[int | memoryview]] = {}
+    with suppress(GroupError):
+        _read(memoryview(message), values, most)
+    return Fields(values)
+
+
+def _read(view: memoryview, values: dict[int, list[int | memoryview]], most: int) -> int:
+    """Reads at most so many fields; the offset after them."""
     offset = count = 0
-    while offset < len(view):
+    while offset < len(view) and count < most:
         count += 1
-        if count > most_fields:
-            raise ProtobufError(f"more than {most_fields} fields")
         key, offset = _varint(view, offset)
         value, offset = _value(view, offset, key & 7)
         if not 0 < key >> 3 < 1 << 29:
             raise ProtobufError(f"field number {key >> 3}")
         values.setdefault(key >> 3, []).append(value)
-    return Fields(values)
+    return offset
 
 
 def _value(view: memoryview, offset: int, wire_type: int) -> tuple[int | memoryview, int]:
@@ -107,7 +126,7 @@ def _value(view: memoryview, offset: int, wire_type: int) -> tuple[int | memoryv
         return int.from_bytes(_take(view, offset, 8), "little"), offset + 8
     if wire_type == _FIXED32:
         return int.from_bytes(_take(view, offset, 4), "little"), offset + 4
-    raise ProtobufError(f"wire type {wire_type}")
+    raise GroupError("group") if wire_type == _GROUP else ProtobufError(f"wire type {wire_type}")
 
 
 def _take(view: memoryview, offset: int, length: int) -> memoryview:

@@ -137,3 +137,14 @@ def test_no_bytes_do_harm() -> None:
             gossip_wire.decode(bytes(data))
         except WireError:
             continue
+
+
+def test_what_a_stranger_appends_to_a_good_message_does_no_harm() -> None:
+    """Other nodes keep fields that they do not know and pass them on: a good peer must not be cut off for them."""
+    good = protobuf.data(2, b"block") + protobuf.data(4, "topic")
+    group = b"\x7b\x08\x01\x7c"
+    for more in (protobuf.number(15, 1) * (MOST_FIELDS + 1), group, protobuf.number(15, 1) + group * 10):
+        read = gossip_wire.decode(protobuf.data(2, good + more))
+        assert listed(read) == listed(Rpc(messages=[Message("topic", b"block")]))
+    with pytest.raises(WireError, match="more than"):
+        gossip_wire.decode(protobuf.data(2, good + protobuf.number(15, 1) * 100) * (MOST_FIELDS // 20))

@@ -67,6 +67,15 @@ def test_the_number_of_fields_is_bounded() -> None:
         protobuf.parse(protobuf.number(1, 1) * 11, most_fields=10)
 
 
+def test_the_first_fields_are_read_whatever_follows() -> None:
+    first = protobuf.number(1, 1) + protobuf.data(2, "x")
+    for more in (b"", protobuf.number(3, 3) * 100, protobuf.number(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
+        found = protobuf.parse_first(first + more, 3)
+        assert found.number(1) == 1 and found.text(2) == "x" and len(found) <= 3
+    with pytest.raises(ProtobufError):
+        protobuf.parse_first(first + b"\x0f", 3)
+
+
 def test_a_field_of_another_type_is_refused() -> None:
     found = protobuf.parse(protobuf.number(1, 1) + protobuf.data(2, b"\xff"))
     for read in (lambda: found.raw(1), lambda: found.number(2), lambda: found.all_raw(1), lambda: found.text(2)):
