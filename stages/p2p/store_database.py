@@ -14,6 +14,8 @@ from rollup_node.stages.p2p.config import MEMORY
 
 _VERSION = 1
 _PATIENCE = 2.0
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second one when a damaged file's own bytes are in the words of the first."""
 
 log = get_logger("p2p")
 
@@ -40,7 +42,7 @@ class Database:
         """All rows; none when the file fails."""
         try:
             return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._fails(error)
             return []
 
@@ -57,8 +59,8 @@ class Database:
                 for query, values in changes:
                     self._connection.execute(query, values)
                 self._connection.execute("commit")
-            except sqlite3.Error:
-                with suppress(sqlite3.Error):
+            except _FAILURES:
+                with suppress(*_FAILURES):
                     self._connection.execute("rollback")
                 raise
 
@@ -67,10 +69,10 @@ class Database:
         try:
             yield
             self.problem = None
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             self._fails(error)
 
-    def _fails(self, error: sqlite3.Error) -> None:
+    def _fails(self, error: Exception) -> None:
         problem = f"the {self._what} cannot be used: {error}"
         if problem != self.problem:
             log.warn(problem)
@@ -90,7 +92,7 @@ class Database:
                     f"{self._what} {path} is in use by another node: give each its own ({self._option})"
                 ) from None
             raise StoreError(f"{self._what} {path}: {error} ({self._option})") from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             return self._after_damage(path, str(error))
 
     def _prepared(self, path: str) -> sqlite3.Connection:

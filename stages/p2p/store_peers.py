@@ -3,12 +3,13 @@ records expire by themselves (node-behaviour 13.12). All calls are short and syn
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.gater import Gater, IpAddress, Subnet, parse_ip, parse_subnet
+from rollup_node.stages.p2p.gater import Gater, GaterError, IpAddress, Subnet, parse_ip, parse_subnet
 from rollup_node.stages.p2p.identity import Identity, PeerId
 from rollup_node.stages.p2p.multiaddr import Multiaddr, decode_known
 from rollup_node.stages.p2p.peer_records import PeerDescription, PeerMetadata, PeerScores
@@ -22,6 +23,8 @@ CLAIMED_TTL = 3600.0
 RECORD_TTL = 7 * 86400.0
 MOST_ADDRESSES = 16
 MOST_PEERS = 10_000
+CLEAN_EVERY = 4000
+"""Changes after which the store is cleaned, so that strangers cannot fill the disk."""
 
 _APPLICATION = 0x52504E31
 _SCHEMA = """
@@ -39,6 +42,9 @@ _KEEP_FRESHEST = """delete from addresses where peer = ?1 and address not in
 _FRESH_ADDRESSES = "select address from addresses where peer = ? and expiry > ? order by expiry desc, address"
 _KNOWN = """select peer from addresses where expiry > ?1 union select peer from records where expiry > ?1
   order by peer"""
+_OF_TYPES = "typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"
+_BANS = f"select subject, peer, expiry from bans where {_OF_TYPES} and typeof(expiry) = 'real'"
+_BLOCKS = f"select subject, peer from blocks where {_OF_TYPES}"
 _SET_RECORD = "insert or replace into records values (?, ?, ?, ?)"
 _OLDEST = """select peer from (select peer, max(expiry) as last from
   (select peer, expiry from addresses union all select peer, expiry from records) group by peer)
@@ -51,6 +57,7 @@ class PeerStore:
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        self._changes = 0
         self._database = Database(
             path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA
         )
@@ -69,6 +76,7 @@ class PeerStore:
         expiry = self._clock() + ttl
         rows = [(peer, address.without_peer.encode(), expiry) for address in addresses]
         self._database.write_all([*((_ADD_ADDRESS, row) for row in rows), (_KEEP_FRESHEST, (peer, MOST_ADDRESSES))])
+        self._count_change()
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
         """Where a peer may be dialled, the one remembered longest first."""
@@ -89,7 +97,7 @@ class PeerStore:
 
     def clean(self) -> None:
         """Drops what has expired, and the oldest beyond MOST_PEERS."""
-        now = self._clock()
+        now, self._changes = self._clock(), 0
         self._database.write("delete from addresses where expiry <= ?", (now,))
         self._database.write("delete from records where expiry <= ?", (now,))
         self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MOST_PEERS,))))
@@ -147,24 +155,33 @@ class PeerStore:
         )
 
     def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> Gater:
-        """All bans and blocks as they were saved, and the networks of `p2p.netrestrict`."""
+        """All bans and blocks as they were saved, without those that damage made unreadable, and the networks of
+        `p2p.netrestrict`."""
         gater = Gater(tuple(restricted_to))
-        for subject, peer, until in self._database.read("select subject, peer, expiry from bans"):
-            if peer is not None:
-                gater.peer_bans[peer] = until
-            else:
-                gater.ip_bans[parse_ip(subject)] = until
-        for subject, peer in self._database.read("select subject, peer from blocks"):
-            if peer is not None:
-                gater.blocked_peers.add(peer)
-            elif "/" in subject:
-                gater.blocked_subnets.add(parse_subnet(subject))
-            else:
-                gater.blocked_ips.add(parse_ip(subject))
+        for subject, peer, until in self._database.read(_BANS):
+            with suppress(GaterError):
+                if peer is not None:
+                    gater.peer_bans[peer] = until
+                else:
+                    gater.ip_bans[parse_ip(subject)] = until
+        for subject, peer in self._database.read(_BLOCKS):
+            with suppress(GaterError):
+                if peer is not None:
+                    gater.blocked_peers.add(peer)
+                elif "/" in subject:
+                    gater.blocked_subnets.add(parse_subnet(subject))
+                else:
+                    gater.blocked_ips.add(parse_ip(subject))
         return gater
 
     def _set(self, peer: PeerId, kind: str, value: object, ttl: float) -> None:
         self._database.write(_SET_RECORD, (peer, kind, msgspec.msgpack.encode(value), self._clock() + ttl))
+        self._count_change()
+
+    def _count_change(self) -> None:
+        self._changes += 1
+        if self._changes >= CLEAN_EVERY:
+            self.clean()
 
     def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
         query = "select value from records where peer = ? and kind = ? and expiry > ?"

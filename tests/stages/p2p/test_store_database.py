@@ -111,3 +111,16 @@ def test_a_full_disk_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     assert found.problem is not None and "full" in found.problem
     assert capsys.readouterr().err.count("full") == 1
     found.close()
+
+
+def test_damage_that_no_text_can_tell_is_damage_too(tmp_path: Path) -> None:
+    """The database names a broken table by the bytes of its name, and these need not be text."""
+    path = tmp_path / "things"
+    first = database(path)
+    first.close()
+    raw = path.read_bytes().replace(b"CREATE TABLE", b"CREXTE TABLE")
+    path.write_bytes(raw.replace(b"things", b"\xff\xfe\xfdngs"))
+    second = database(path)
+    assert second.read("select count(*) from things") == [(0,)]
+    second.close()
+    assert (tmp_path / "things.damaged").exists()

@@ -34,6 +34,16 @@ class Clock:
         return self.now
 
 
+def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_peers, "MOST_PEERS", 10)
+    monkeypatch.setattr(store_peers, "CLEAN_EVERY", 20)
+    store = PeerStore(clock=Clock())
+    for number in range(1000):
+        store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
+        store.set_metadata(bytes([number % 250, number // 250]), PeerMetadata("", 901))
+        assert len(store.known()) <= 10 + 20
+
+
 def test_addresses_expire_and_are_never_shortened() -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
