@@ -15,7 +15,7 @@ WINDOW = 256 * 1024
 LONGEST_FRAME = 65507
 """Data bytes of one frame, so that frame and header fill one noise message."""
 _HEADER = struct.Struct(">BBHII")
-_LITTLE = 64
+_LITTLE = 1024
 _LARGEST_SEND_WINDOW = (1 << 32) - 1
 _LONGEST_STREAM_ID = (1 << 32) - 2
 
@@ -228,7 +228,7 @@ class Session:
         if version != 0:
             raise YamuxError(f"version {version}")
         flags = Flag(bits & 0xF)
-        if kind != Kind.DATA or length < _LITTLE:
+        if kind != Kind.DATA or length < _LITTLE or stream not in self.streams:
             self.small_frames += 1
         if kind in (Kind.DATA, Kind.WINDOW_UPDATE):
             self._receive_stream_frame(kind, flags, stream, length, emit)

@@ -243,3 +243,14 @@ def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
     except YamuxError:
         return
     assert len(session.streams) <= 129
+
+
+def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
+    session = Session(initiator=False)
+    session.receive(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
+    assert session.small_frames == 1, "opens a stream"
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
+    assert session.small_frames == 1
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
+    assert session.small_frames == 3, "little data, and data for no stream"
