@@ -25,6 +25,14 @@ def parse_ip(text: str) -> IpAddress:
     return address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
 
 
+def ip_groups(text: str) -> tuple[str, ...]:
+    """Whom an address counts with: itself and, for IPv6, the first of the 64 bits that one host has to itself."""
+    ip = parse_ip(text)
+    if ip.version == 4:
+        return (str(ip),)
+    return str(ip), str(ipaddress.IPv6Network((int(ip), 64), strict=False).network_address)
+
+
 def parse_subnet(text: str) -> Subnet:
     """Reads a network such as 10.0.0.0/8."""
     try:
@@ -59,6 +67,11 @@ class Gater:
         if peer in self.blocked_peers:
             return "peer blocked"
         return "peer banned" if self.peer_bans.get(peer, 0.0) > now else None
+
+    def let_in(self, peer: PeerId) -> bool:
+        """Lifts block and ban of a peer; whether it was banned."""
+        self.blocked_peers.discard(peer)
+        return self.peer_bans.pop(peer, None) is not None
 
     def expired(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
         """Takes out the bans that are over, and says whose they were."""

@@ -155,7 +155,7 @@ class PeersServer:
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
             "blockPeer": lambda text: self._gate(host.gater.blocked_peers.add, _peer(text)),
-            "unblockPeer": lambda text: self._gate(host.gater.blocked_peers.discard, _peer(text)),
+            "unblockPeer": lambda text: self._let_in(_peer(text)),
             "listBlockedPeers": lambda _: sorted_peers(host.gater.blocked_peers),
             "blockAddr": lambda text: self._gate(host.gater.blocked_ips.add, parse_ip(text)),
             "unblockAddr": lambda text: self._gate(host.gater.blocked_ips.discard, parse_ip(text)),
@@ -213,6 +213,11 @@ class PeersServer:
         change(subject)
         self._host.gate_changed()
 
+    def _let_in(self, peer: PeerId) -> None:
+        """Unblocks a peer, and lifts its ban as op-node does."""
+        self._host.meter.count("p2p_peer_unbans", int(self._host.gater.let_in(peer)))
+        self._host.gate_changed()
+
     def _connect(self, text: str) -> Coroutine[Any, Any, None]:
         try:
             address = parse_multiaddr(text)
@@ -233,11 +238,11 @@ class PeersServer:
         return connect(address.peer)
 
     def _disconnect(self, text: str) -> None:
-        """Closes the connection, forgets the peer, and unblocks it."""
+        """Closes the connection, forgets the peer, and lets it in again."""
         peer = _peer(text)
         self._host.disconnect(peer, "asked for by an operator")
         self._host.store.remove(peer)
-        self._gate(self._host.gater.blocked_peers.discard, peer)
+        self._let_in(peer)
 
 
 def _peer(text: str) -> PeerId:

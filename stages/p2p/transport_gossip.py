@@ -5,7 +5,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from rollup_node.ipc.activity import Activity
@@ -15,6 +15,7 @@ from rollup_node.stages.p2p.block_signing import LocalSigner
 from rollup_node.stages.p2p.block_ssz import SszError
 from rollup_node.stages.p2p.block_validation import BlockValidator, Fault
 from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.gater import ip_groups
 from rollup_node.stages.p2p.gossip_message import Incoming, Verdict
 from rollup_node.stages.p2p.gossip_params import MOST_RPC_BYTES, PROTOCOLS, GossipParams
 from rollup_node.stages.p2p.gossip_router import Malformed, Router
@@ -23,12 +24,15 @@ from rollup_node.stages.p2p.identity import PeerId, short_text
 from rollup_node.stages.p2p.redial import Redial
 from rollup_node.stages.p2p.score import PeerScores
 from rollup_node.stages.p2p.transport_host import Host
+from rollup_node.stages.p2p.work_shares import WorkShares
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 WRITE_SECONDS = 60.0
 """How long a peer may take to take what one write holds."""
 GREETING_SECONDS = 10.0
 """How long what a peer says waits for our stream to it."""
+MESH = "mesh"
+"""Protects the mesh of blocks of now from being trimmed."""
 _LONGEST_PAUSE = 60.0
 _STEADY = 10.0
 
@@ -68,6 +72,8 @@ class GossipService:
         self._speakers: dict[PeerId, asyncio.Event] = {}
         self._greeted: dict[PeerId, asyncio.Event] = {}
         self._again = Redial(longest=_LONGEST_PAUSE)
+        self.shares = WorkShares()
+        self._protected: set[PeerId] = set()
         self.refusals: Counter[str] = Counter()
         self.accepted = 0
         self.accepted_at: float | None = None
@@ -90,7 +96,10 @@ class GossipService:
 
     def mesh(self, timestamp: float) -> int:
         """How many peers are in the mesh of the topic for blocks of a time."""
-        return len(self.router.meshes.members.get(self.topic(timestamp), ()))
+        return len(self._members(timestamp))
+
+    def _members(self, timestamp: float) -> Collection[PeerId]:
+        return self.router.meshes.members.get(self.topic(timestamp), {}).keys()
 
     # --- our own blocks --------------------------------------------------------------------------------------------
 
@@ -126,37 +135,46 @@ class GossipService:
             older.reset()
         try:
             await self._greeting(peer)
-            while (message := await stream.read_message(MOST_RPC_BYTES)) is not None:
-                found = self.router.receive(peer, message, time.monotonic())
-                if isinstance(found, Malformed):
-                    log.debug("malformed gossip", peer=short_text(peer), why=found.reason)
-                    stream.reset()
+            while True:
+                await asyncio.sleep(self.shares.pause(peer, time.monotonic()))
+                message = await stream.read_message(MOST_RPC_BYTES)
+                if message is None:
                     return
-                for incoming in found:
-                    self._judge(incoming)
-                self._flush()
+                self._take(peer, message)
         except StreamError:
-            return
+            stream.reset()
         finally:
             if self._inbound.get(peer) is stream:
                 del self._inbound[peer]
 
     async def _greeting(self, peer: PeerId) -> None:
         """Waits for our own stream to the peer: what it says first would be lost before."""
-        if peer not in self._writers:
+        if peer not in self._writers and self._host.connection(peer) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GREETING_SECONDS):
                     await self._greeted.setdefault(peer, asyncio.Event()).wait()
 
-    def _judge(self, incoming: Incoming) -> None:
-        """Decides about one message; a crash of the checks is a refusal."""
+    def _take(self, peer: PeerId, message: bytes) -> None:
+        """Takes one message of a peer, at its cost unless there is a new block in it; StreamError if it is none."""
+        began = time.thread_time()
+        found = self.router.receive(peer, message, time.monotonic())
+        is_useful = not isinstance(found, Malformed) and any([self._judge(incoming) for incoming in found])
+        self._flush()
+        if not is_useful and self._host.connection(peer) is not None:
+            self.shares.charge(peer, time.thread_time() - began, time.monotonic())
+        if isinstance(found, Malformed):
+            log.debug("malformed gossip", peer=short_text(peer), why=found.reason)
+            raise StreamError(found.reason)
+
+    def _judge(self, incoming: Incoming) -> bool:
+        """Decides about one message, and says whether it is accepted; a crash of the checks is a refusal."""
         version, now = self._topics[incoming.topic], time.monotonic()
         try:
             judged = self._validator.judge(version, incoming.content, time.time(), now)
         except Exception as bug:
             log.crash("the check of a gossiped block failed", bug, peer=short_text(incoming.peer))
             self.router.verdict(incoming.id, Verdict.REJECT, now)
-            return
+            return False
         self.router.verdict(incoming.id, judged.verdict, now)
         if judged.verdict is Verdict.ACCEPT and judged.payload is not None:
             self.accepted += 1
@@ -165,12 +183,14 @@ class GossipService:
         elif judged.fault is not None:
             self.refusals[judged.fault.name.lower()] += 1
             log.debug("gossiped block refused", peer=short_text(incoming.peer), why=str(judged))
+        return judged.verdict is Verdict.ACCEPT
 
     # --- what we say -----------------------------------------------------------------------------------------------
 
     def _heard(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):
             self._greeted.pop(event.peer, None)
+            self.shares.forget(event.peer)
         if isinstance(event, PeerConnected):
             if event.peer in self._speakers:
                 self._speakers[event.peer].set()
@@ -204,7 +224,8 @@ class GossipService:
         ready = self._writers[peer] = asyncio.Event()
         connections = self._host.live(peer)
         is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
-        self.router.add_peer(peer, protocol, is_outbound, [connection.ip for connection in connections])
+        places = [place for connection in connections for place in ip_groups(connection.ip)]
+        self.router.add_peer(peer, protocol, is_outbound, places)
         self._greeted.pop(peer, asyncio.Event()).set()
         self._flush()
         watching = asyncio.get_running_loop().create_task(_until_broken(stream, ready))
@@ -235,9 +256,18 @@ class GossipService:
         """One heartbeat."""
         self.router.heartbeat(time.monotonic())
         self._flush()
+        self._protect()
         for name, count in self.router.take_counts().items():
             self._host.meter.count("p2p_gossip_events_total", count, type=name)
         return self.router.params.heartbeat
+
+    def _protect(self) -> None:
+        """Keeps the mesh of blocks of now from being trimmed; that of older blocks is anybody's to fill."""
+        before, self._protected = self._protected, set(self._members(time.time()))
+        for peer in before - self._protected:
+            self._host.manager.unprotect(peer, MESH)
+        for peer in self._protected - before:
+            self._host.manager.protect(peer, MESH)
 
 
 async def _until_broken(stream: Stream, ready: asyncio.Event) -> bool:

@@ -12,7 +12,7 @@ from rollup_node.stages.metrics import Meter
 from rollup_node.stages.p2p.admission import HalfOpen
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.connection_manager import ConnectionManager
-from rollup_node.stages.p2p.gater import Gater, parse_ip, parse_subnet
+from rollup_node.stages.p2p.gater import Gater, ip_groups, parse_ip, parse_subnet
 from rollup_node.stages.p2p.hosting import (
     ConnectionInfo,
     Direction,
@@ -202,7 +202,7 @@ class Host:
         refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
         self.meter.count("p2p_accepts", allow=_word(refusal is None))
         if refusal is None:
-            evicted = self.half_open.add(connection, connection.ip)
+            evicted = self.half_open.add(connection, ip_groups(connection.ip)[-1])
             if evicted is not None:
                 evicted.abort("too many unfinished handshakes")
         return refusal

@@ -96,6 +96,8 @@ class IdentifyService:
         now = asyncio.get_running_loop().time()
         if now - self._last_push.get(stream.peer, -_PUSH_PAUSE) < _PUSH_PAUSE:
             raise StreamError("identify is pushed too often")
+        if not self._host.live(stream.peer):
+            raise StreamError("the peer is gone")
         self._last_push[stream.peer] = now
         try:
             async with asyncio.timeout(_TIMEOUT):

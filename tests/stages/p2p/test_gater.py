@@ -1,6 +1,6 @@
 import pytest
 
-from rollup_node.stages.p2p.gater import Gater, GaterError, is_believable, parse_ip, parse_subnet
+from rollup_node.stages.p2p.gater import Gater, GaterError, ip_groups, is_believable, parse_ip, parse_subnet
 
 PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
 HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
@@ -17,6 +17,17 @@ def test_only_networks_of_netrestrict() -> None:
     assert gater.refuses_ip(parse_ip("fd00::1"), 0) is None
     for text in ("192.0.2.1", "::1", "128.0.0.1"):
         assert gater.refuses_ip(parse_ip(text), 0) == "outside p2p.netrestrict"
+
+
+def test_whom_an_operator_lets_in_is_neither_blocked_nor_banned() -> None:
+    gater = Gater(blocked_peers={PEER}, peer_bans={PEER: 10.0, OTHER: 10.0})
+    assert gater.let_in(PEER) and gater.refuses_peer(PEER, 0) is None
+    assert not gater.let_in(PEER) and gater.refuses_peer(OTHER, 0) == "peer banned"
+
+
+def test_addresses_of_one_host_count_together() -> None:
+    assert ip_groups("192.0.2.1") == ip_groups("::ffff:192.0.2.1") == ("192.0.2.1",)
+    assert ip_groups("2001:db8:1:2:3::4") == ("2001:db8:1:2:3::4", "2001:db8:1:2::")
 
 
 def test_blocks_stay_and_bans_end() -> None:

@@ -91,6 +91,7 @@ def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
             P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
         ):
+            await node.until(lambda: node.stage._signers.current == SIGNER.address)
             node.l1.set(RuntimeConfig(b"\x01" * 20))
             await node.until(lambda: node.stage._signers.current == b"\x01" * 20)
             await source.in_mesh()
@@ -378,6 +379,9 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
                 assert "peer banned" in (await node.call("connectPeer", other.address))[1]
                 kept = node.stage.store.scores(peer)
                 assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
+                assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
+                assert node.stage.host.refuses_peer(peer) is None and node.stage.store.load_gate().peer_bans == {}
+                assert node.counted("op_node_default_p2p_peer_unbans") == 1
 
     play(scene)
 
