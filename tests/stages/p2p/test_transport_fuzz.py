@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+from p2p_fuzz import damaged
 
 from rollup_node.stages.p2p import identify, protobuf
 from rollup_node.stages.p2p.identify import IdentifyError
@@ -85,24 +86,6 @@ PARSERS: list[tuple[Callable[[bytes], object], bytes, tuple[type[Exception], ...
     (shake, FIRST, (NoiseError,), ROUNDS // 10),
     (upgrade, LINES + FIRST, UPGRADE_ERRORS, ROUNDS // 10),
 ]
-
-
-def damaged(chance: random.Random, good: bytes) -> bytes:
-    """A good input with some bytes changed, cut out, doubled or put in."""
-    data = bytearray(good)
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(data) + 1)
-        size = chance.randint(1, 8)
-        kind = chance.randrange(4)
-        if kind == 0:
-            data[at : at + size] = chance.randbytes(size)
-        elif kind == 1:
-            del data[at : at + size]
-        elif kind == 2:
-            data[at:at] = data[at : at + size]
-        else:
-            data[at:at] = chance.randbytes(size)
-    return bytes(data)
 
 
 @pytest.mark.parametrize(

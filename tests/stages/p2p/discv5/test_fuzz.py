@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from discv5_nodes import Network, endpoint, record_of, secret_of, seeded
+from p2p_fuzz import damaged
 
 from rollup_node.stages.p2p import nat_pmp, nat_upnp
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
@@ -45,32 +46,13 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
 }
 
 
-def damaged(good: bytes, source: random.Random) -> bytes:
-    """A few bytes changed, taken out, put in or cut off."""
-    raw = bytearray(good)
-    for _ in range(source.randint(1, 4)):
-        at = source.randrange(len(raw) + 1)
-        kind = source.randrange(5)
-        if kind == 0:
-            raw[at : at + 1] = bytes([source.randrange(256)])
-        elif kind == 1:
-            del raw[at : at + source.randint(1, 8)]
-        elif kind == 2:
-            raw[at:at] = source.randbytes(source.randint(1, 8))
-        elif kind == 3 and at < len(raw):
-            raw[at] ^= 1 << source.randrange(8)
-        else:
-            raw = raw[:at] or bytearray(b"\xc0")
-    return bytes(raw)
-
-
 @pytest.mark.parametrize("name", PARSERS)
 def test_damaged_inputs(name: str) -> None:
     parse, good, error = PARSERS[name]
     source = random.Random(name)
     parse_or_error(parse, good, error)
     for _ in range(COUNT):
-        parse_or_error(parse, damaged(good, source), error)
+        parse_or_error(parse, damaged(source, good), error)
 
 
 def parse_or_error(parse: Callable[[bytes], object], raw: bytes, error: type[Exception]) -> None:
@@ -86,7 +68,7 @@ def test_damaged_packets_beneath_the_mask() -> None:
         OWN, OWN, bytes(12), bytes(16), signature=bytes(64), ephemeral_key=bytes(33), record=RECORD.raw
     )
     for _ in range(COUNT):
-        plain = damaged(header.data[16:] + bytes(40), source)
+        plain = damaged(source, header.data[16:] + bytes(40))
         parse_or_error(
             lambda raw: packets.decode(raw, OWN),
             packets.Header(OWN, bytes(16), bytes(16) + plain).packet(),
@@ -105,7 +87,7 @@ def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
     good = [*taken, stranger.knock(one.record.node_id).datagram]
     for number in range(COUNT):
         network.now += 0.02
-        network.inject(two.at, damaged(good[number % len(good)], source), one.at)
+        network.inject(two.at, damaged(source, good[number % len(good)]), one.at)
     assert sum(one.service.drops.values()) > COUNT / 2
     assert len(one.service.channel.sessions) == 1
     network.run(200)

@@ -1,0 +1,163 @@
+"""Ten thousand damaged inputs for each parser of gossip, blocks, requests and routers: an answer or the parser's own
+refusal, nothing else; and a damaged peer store never keeps a node from starting."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
+from p2p_fuzz import damaged
+
+from rollup_node.stages.p2p import block_message, block_snappy, gossip_wire, nat_pmp, nat_upnp, sync_wire, varint
+from rollup_node.stages.p2p.block_signing import Signers
+from rollup_node.stages.p2p.block_snappy import SnappyFault
+from rollup_node.stages.p2p.block_ssz import SszError
+from rollup_node.stages.p2p.block_validation import BlockValidator
+from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
+from rollup_node.stages.p2p.gossip_message import Verdict
+from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Prune, Rpc, Subscription, WireError
+from rollup_node.stages.p2p.identity import Identity
+from rollup_node.stages.p2p.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.nat_pmp import PmpError, Transport
+from rollup_node.stages.p2p.nat_upnp import UpnpError
+from rollup_node.stages.p2p.store_database import StoreError
+from rollup_node.stages.p2p.store_peers import PeerStore
+from rollup_node.stages.p2p.sync_wire import Failed, Refused
+
+COUNT = 10_000
+CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_message.VERSIONS}
+Parser = Callable[[bytes], object]
+
+
+def refused(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
+    """A parser whose own errors count as its answer."""
+
+    def parsed(raw: bytes) -> object:
+        try:
+            return parse(raw)
+        except errors:
+            return None
+
+    return parsed
+
+
+def made(version: int) -> bytes:
+    """The signed part of a block of a version."""
+    return block_message.signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
+
+
+def judge(version: int) -> Parser:
+    """Judges a block whose signature holds, whatever it signs."""
+    signers = Signers()
+    signers.update(SIGNER.address, 0.0)
+    validator = BlockValidator(CONFIGS[version], signers)
+
+    def judged(part: bytes) -> object:
+        content = SIGNER.sign(CHAIN_ID, part) + part
+        found = validator.judge(version, content, GENESIS_TIME + 2, 0.0)
+        assert found.verdict is not Verdict.ACCEPT or part == made(version)
+        return found
+
+    return judged
+
+
+def answer(version: int) -> bytes:
+    return sync_wire.encode_block(CONFIGS[version], block(version))
+
+
+def respond(version: int) -> Parser:
+    def read(raw: bytes) -> object:
+        found = sync_wire.decode_response(CONFIGS[version], 1, raw)
+        return None if isinstance(found, Refused | Failed) else found.payload.block_number == 1
+
+    return read
+
+
+def snappy(decompress: Callable[[bytes], bytes | SnappyFault]) -> Parser:
+    def read(raw: bytes) -> object:
+        found = decompress(raw)
+        assert isinstance(found, SnappyFault) or len(found) <= block_snappy.MOST_BYTES
+        return found
+
+    return read
+
+
+RPC = gossip_wire.encode(
+    Rpc(
+        [Subscription("/t", True)],
+        [Message("/t", b"some block")],
+        Control([Have("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
+    )
+)
+MAPPED = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
+OUTER = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddress></R></Body></Envelope>"
+ENODE = f"enode://{'ab' * 64}@127.0.0.1:1?discport=2".encode()
+CONTENT = signed(block(4, transactions=(b"\x02" * 500,)), 4)
+PARSERS: dict[str, tuple[Parser, bytes]] = {
+    "gossip": (refused(gossip_wire.decode, WireError), RPC),
+    "snappy": (snappy(block_snappy.decompress), block_snappy.compress(CONTENT)),
+    "framed snappy": (snappy(block_snappy.decompress_framed), block_snappy.compress_framed(CONTENT)),
+    **{
+        f"block {version}": (
+            refused(lambda raw, version=version: block_message.read_signed_part(raw, version), SszError),  # type: ignore[misc]
+            made(version),
+        )
+        for version in block_message.VERSIONS
+    },
+    **{f"answer {version}": (respond(version), answer(version)) for version in block_message.VERSIONS},
+    "request": (sync_wire.decode_request, sync_wire.encode_request(7)),
+    "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
+    "padded varint": (refused(varint.decode_padded, varint.VarintError), varint.encode(1 << 62)),
+    "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, Transport.TCP, 9222), PmpError), MAPPED),
+    "upnp address": (refused(nat_upnp.parse_address, UpnpError), OUTER),
+    "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_damaged_inputs(name: str) -> None:
+    parse, good = PARSERS[name]
+    chance = random.Random(name)
+    parse(good)
+    for _ in range(COUNT):
+        parse(damaged(chance, good))
+
+
+@pytest.mark.parametrize("version", block_message.VERSIONS)
+def test_damaged_blocks_with_a_good_signature(version: int) -> None:
+    """As a hostile sequencer would make them."""
+    judged, good, chance = judge(version), made(version), random.Random(version)
+    for _ in range(COUNT // 10):
+        judged(damaged(chance, good))
+
+
+def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) -> None:
+    path, chance = tmp_path / "peers.db", random.Random(3)
+    identity = Identity(b"\x01" * 32)
+    store = PeerStore(str(path))
+    store.keep_identity(identity)
+    for number in range(20):
+        store.add_addresses(bytes([number]) * 38, [tcp_multiaddr("192.0.2.1", 9222)], 100.0)
+    store.close()
+    good = path.read_bytes()
+    opened = 0
+    for _ in range(150):
+        for old in tmp_path.iterdir():
+            old.unlink()
+        data = bytearray(good)
+        for _ in range(chance.randint(1, 40)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.randrange(len(data))] if chance.random() < 0.3 else data)
+        try:
+            store = PeerStore(str(path))
+        except StoreError as error:
+            assert "p2p.peerstore.path" in str(error)
+            continue
+        store.load_gate()
+        for peer in store.known():
+            store.addresses(peer), store.scores(peer), store.metadata(peer), store.description(peer)
+        store.clean()
+        store.close()
+        opened += 1
+    assert opened > 20
