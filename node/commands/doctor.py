@@ -21,6 +21,8 @@ DIAL_SECONDS = 3.0
 SHORT_SECONDS = 10.0
 QUIET_SECONDS = 60.0
 MOST_NAMED = 5
+RESTRICTED = "outside the allowed networks"
+"""As discovery says it of a datagram."""
 
 Diagnosis = Mapping[str, Any]
 
@@ -81,7 +83,9 @@ async def _ask(endpoint: str) -> tuple[Diagnosis, bool | None]:
         hint = ": it runs with --p2p.disable, or is of another version" if error.code == -32601 else f": {error}"
         raise SetupError(f"--rpc: {client.name} does not answer {METHOD}{hint}") from None
     except EndpointError as error:
-        raise SetupError(f"--rpc: {METHOD}: {error}") from None
+        raise SetupError(
+            f"--rpc: {METHOD}: {error}; is the node running, and are these its rpc.addr and rpc.port?"
+        ) from None
     finally:
         await client.close()
     discovery = found.get("discovery") if isinstance(found, dict) else None
@@ -176,22 +180,29 @@ def _discovery(found: Diagnosis) -> Iterator[Finding]:
         )
         return
     others = f"{nodes['other_chain']} of other chains, {nodes['no_chain']} of none"
-    level = Level.OK if nodes["ours"] else Level.WARN
-    yield Finding(
-        level, f"discovery knows {nodes['nodes']} nodes, {nodes['live']} alive: {nodes['ours']} of our chain, {others}"
-    )
+    text = f"discovery knows {nodes['nodes']} nodes, {nodes['live']} alive: {nodes['ours']} of our chain, {others}"
+    if nodes["ours"]:
+        yield Finding(Level.OK, text)
+    elif nodes["live"]:
+        yield Finding(Level.WARN, text, f"are these the bootnodes of chain {found['chain_id']}? see p2p.bootnodes")
+    else:
+        yield Finding(Level.WARN, text, "UDP is blocked, or p2p.bootnodes are gone: nobody answers")
     drops = {reason: count for reason, count in discovery["drops"].items() if count}
     if drops:
-        yield Finding(Level.NOTE, f"datagrams that went no further: {_counts(drops)}")
+        advice = "p2p.netrestrict keeps these out" if RESTRICTED in drops else ""
+        yield Finding(Level.NOTE, f"datagrams that went no further: {_counts(drops)}", advice)
 
 
 def _dialling(found: Diagnosis) -> Iterator[Finding]:
     problems = found["dial_problems"]
     for peer in found["static_missing"]:
-        yield Finding(Level.WARN, f"static peer {peer} is missing: {problems.get(peer, 'not dialled yet')}")
+        why = problems.get(peer, "not dialled yet")
+        yield Finding(Level.WARN, f"static peer {peer} is missing: {why}", _advice_on_dialling(why))
     rest = [(peer, text) for peer, text in problems.items() if peer not in found["static_missing"]]
     if rest:
-        yield Finding(Level.NOTE, f"{len(rest)} peers could not be reached of late")
+        restricted = sum("p2p.netrestrict" in text for _, text in rest)
+        advice = f"{restricted} of them for p2p.netrestrict alone" if restricted else ""
+        yield Finding(Level.NOTE, f"{len(rest)} peers could not be reached of late", advice)
         yield from (Finding(Level.NOTE, f"{peer}: {text}") for peer, text in rest[-MOST_NAMED:])
 
 
@@ -204,7 +215,8 @@ def _partings(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(
             level,
             f"we have banned {len(bans)} peers, the last of them for {longest:.0f} s more",
-            "look at their scores (opp2p_peers); lower p2p.ban.threshold, or give --p2p.ban.peers=false",
+            "look at their scores (opp2p_peers); opp2p_unblockPeer lifts a ban; lower p2p.ban.threshold, or give "
+            "--p2p.ban.peers=false",
         )
     if found["blocked"]:
         yield Finding(Level.NOTE, f"operators have blocked {found['blocked']} peers, addresses or networks")
@@ -223,7 +235,9 @@ def _peers(found: Diagnosis) -> Iterator[Finding]:
     text = f"{count} peers ({found['inbound']} came, {found['outbound']} dialled), {low} to {found['high']} are wanted"
     known = f"{found['known']} are known, {found['dialable']} with an address"
     if not count:
-        yield Finding(Level.FAULT, f"no peers; {known}")
+        sources = "p2p.static" if found["discovery"] is None else "p2p.bootnodes, or p2p.static"
+        advice = f"dialling them fails, see above: give reachable ones by {sources}"
+        yield Finding(Level.FAULT, f"no peers; {known}", advice if found["dialable"] else f"give some by {sources}")
     else:
         yield Finding(Level.OK if count >= low else Level.NOTE, f"{text}; {known}")
 
@@ -262,6 +276,19 @@ def _blocks(found: Diagnosis) -> Iterator[Finding]:
         yield Finding(Level.NOTE if own is not None else Level.WARN, told)
     else:
         yield Finding(Level.OK, f"{gossip['accepted']} blocks of peers, the last {ago:.1f} s ago")
+
+
+def _advice_on_dialling(why: str) -> str:
+    advice = {
+        "p2p.netrestrict": "add its network to p2p.netrestrict",
+        "banned": "opp2p_unblockPeer lifts the ban",
+        "blocked": "an operator has blocked it: see opp2p_unblockPeer, opp2p_unblockAddr and opp2p_unblockSubnet",
+        "the other end is": "its key has changed: correct the peer id in p2p.static",
+        "cannot be resolved": "correct the host name in p2p.static, or this machine's name servers",
+        "refused": "is it running, and the port in p2p.static right?",
+        "no answer": "is it running, and its TCP port open to us?",
+    }
+    return next((text for sign, text in advice.items() if sign in why), "")
 
 
 def _advice_on(refused: Mapping[str, int]) -> str:

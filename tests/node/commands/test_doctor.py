@@ -13,6 +13,7 @@ import pytest
 
 from rollup_node.node.cli import main
 from rollup_node.node.commands.doctor import Finding, Level, examine
+from rollup_node.stages.p2p.discv5.channel import Drop
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20
@@ -100,9 +101,42 @@ NOBODY = {"inbound": 0, "outbound": 0}
         ({"discovery": None}, "note", "discovery is off", ""),
         ({"discovery__nodes__nodes": 0}, "warn", "discovery knows no node at all", "check p2p.bootnodes"),
         ({"discovery__nodes__nodes": 0, **NOBODY}, "fault", "discovery knows no node at all", "UDP"),
-        ({"discovery__nodes__ours": 0}, "warn", "0 of our chain, 20 of other chains, 30 of none", ""),
+        (
+            {"discovery__nodes__ours": 0},
+            "warn",
+            "0 of our chain, 20 of other chains, 30 of none",
+            "of chain 10? see p2p",
+        ),
+        ({"discovery__nodes__ours": 0, "discovery__nodes__live": 0}, "warn", "0 alive: 0 of our", "nobody answers"),
         ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "went no further: 5 too many", ""),
+        ({"discovery__drops": {Drop.RESTRICTED.value: 5}}, "note", "5 outside the allowed", "p2p.netrestrict keeps"),
         ({"static_missing": ["P"]}, "warn", "static peer P is missing: not dialled yet", ""),
+        *(
+            (
+                {"static_missing": ["P"], "dial_problems": {"P": f"/ip4/1: {why}"}},
+                "warn",
+                f"missing: /ip4/1: {why}",
+                advice,
+            )
+            for why, advice in (
+                ("outside p2p.netrestrict", "add its network to p2p.netrestrict"),
+                ("peer banned", "opp2p_unblockPeer lifts"),
+                ("subnet blocked", "an operator has blocked it"),
+                ("the other end is Q, not P", "correct the peer id"),
+                ("the name cannot be resolved: Name or service not known", "correct the host name"),
+                ("Connection refused", "is it running"),
+                ("no answer within 10 s", "its TCP port open"),
+                ("something else", ""),
+            )
+        ),
+        (
+            {"dial_problems": {"P": "/ip4/1: outside p2p.netrestrict"}},
+            "note",
+            "1 peers could not",
+            "1 of them for p2p.n",
+        ),
+        ({**NOBODY, "discovery": None}, "fault", "no peers; ", "fails, see above: give reachable ones by p2p.static"),
+        ({**NOBODY, "dialable": 0}, "fault", "no peers; ", "give some by p2p.bootnodes, or p2p.static"),
         ({"static_missing": ["P"], "dial_problems": {"P": "refused"}}, "warn", "P is missing: refused", ""),
         ({"dial_problems": {"P": "no answer within 10 s"}}, "note", "P: no answer within 10 s", ""),
         (
