@@ -90,7 +90,7 @@ class Stream(Protocol):
 
     async def read_message(self, most: int) -> bytes | None:
         """A message with its length as a varint before it; None if the stream ends at a message's border, StreamError
-        for one longer than `most` bytes or cut short."""
+        for one longer than `most` bytes, cut short, or a minute under way."""
 
     async def write(self, data: bytes) -> None:
         """Sends all of it; waits while the peer's window or the socket is full. One writer at a time."""

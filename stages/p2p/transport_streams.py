@@ -12,6 +12,8 @@ from rollup_node.stages.p2p.identity import PeerId
 from rollup_node.stages.p2p.multistream import MultistreamError, Proposer, Responder
 from rollup_node.stages.p2p.yamux import Session
 
+MESSAGE_SECONDS = 60.0
+"""How long a message may take from its first byte to its last: until then its bytes are ours to hold."""
 _LONGEST_LENGTH = varint.LONGEST
 
 
@@ -121,14 +123,13 @@ class MuxedStream:
 
     async def read_exactly(self, size: int) -> bytes:
         """Exactly `size` bytes; StreamError if the stream ends before."""
-        parts, missing = [], size
-        while missing:
-            data = await self.read(missing)
+        found = bytearray()
+        while len(found) < size:
+            data = await self.read(size - len(found))
             if not data:
-                raise StreamError(f"the stream ended {missing} bytes early")
-            parts.append(data)
-            missing -= len(data)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+                raise StreamError(f"the stream ended {size - len(found)} bytes early")
+            found += data
+        return bytes(found)
 
     async def read_all(self, most: int) -> bytes:
         """Everything until the peer's end; StreamError beyond `most` bytes."""
@@ -141,18 +142,23 @@ class MuxedStream:
 
     async def read_message(self, most: int) -> bytes | None:
         """A message with its length before it; None if the stream ends at a message's border."""
-        prefix = b""
-        while True:
+        first = await self.read(1)
+        if not first:
+            return None
+        try:
+            async with asyncio.timeout(MESSAGE_SECONDS):
+                return await self._rest_of_message(first, most)
+        except TimeoutError:
+            raise StreamError(f"a message took more than {MESSAGE_SECONDS:g} s") from None
+
+    async def _rest_of_message(self, prefix: bytes, most: int) -> bytes:
+        while prefix[-1] >= 0x80:
+            if len(prefix) >= _LONGEST_LENGTH:
+                raise StreamError("a length that is no varint")
             byte = await self.read(1)
-            if not byte and not prefix:
-                return None
             if not byte:
                 raise StreamError("the stream ended within a length")
             prefix += byte
-            if byte[0] < 0x80:
-                break
-            if len(prefix) >= _LONGEST_LENGTH:
-                raise StreamError("a length that is no varint")
         try:
             found = varint.decode(prefix)
         except varint.VarintError as error:

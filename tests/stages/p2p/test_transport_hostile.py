@@ -10,9 +10,9 @@ import pytest
 from p2p_hosts import ECHO, TestHost, running, through, until
 from p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
-from rollup_node.stages.p2p import identify, transport, varint
+from rollup_node.stages.p2p import identify, transport, transport_streams, varint
 from rollup_node.stages.p2p.config import TransportLimits
-from rollup_node.stages.p2p.hosting import PeerIdentified
+from rollup_node.stages.p2p.hosting import PeerIdentified, Stream
 from rollup_node.stages.p2p.identity import Identity
 from rollup_node.stages.p2p.multistream import HEADER, message
 from rollup_node.stages.p2p.yamux import WINDOW
@@ -292,6 +292,28 @@ def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
                 await peer.send(proposal(7, "/talk/1"))
                 answer = await peer.read_for(1.0)
                 assert WINDOW <= len(answer) < WINDOW + 5000
+
+    asyncio.run(run())
+
+
+def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_streams, "MESSAGE_SECONDS", 0.3)
+
+    async def run() -> None:
+        async with guarded() as (ours, _):
+
+            async def listen(stream: Stream) -> None:
+                assert await stream.read_message(1000) == b"all"
+                await stream.read_message(1000)
+
+            ours.handle("/listen/1", listen)
+            async with raw_peer(ours.port) as peer:
+                await peer.send(proposal(7, "/listen/1") + proposal(9, "/listen/1"))
+                await peer.send(frame(DATA, 0, 7, 104, varint.encode(3) + b"all" + varint.encode(200) + bytes(98)))
+                await peer.send(frame(DATA, 0, 9, 4, varint.encode(3) + b"all"))
+                answer = await peer.read_for(1.0)
+                assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
+                assert frame(WINDOW_UPDATE, 8, 9, 0) not in answer, "who says nothing may wait"
 
     asyncio.run(run())
 
