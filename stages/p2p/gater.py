@@ -5,6 +5,7 @@ outlive the process. Every refusal is a reason in words."""
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from rollup_node.stages.p2p.identity import PeerId
 
@@ -25,6 +26,7 @@ def parse_ip(text: str) -> IpAddress:
     return address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
 
 
+@lru_cache(1024)
 def ip_groups(text: str) -> tuple[str, ...]:
     """Whom an address counts with: itself and, for IPv6, the first of the 64 bits that one host has to itself."""
     ip = parse_ip(text)

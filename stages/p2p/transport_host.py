@@ -4,12 +4,12 @@ and go (node-behaviour 13.1). Everything runs in one event loop."""
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from rollup_node.ipc.log import get_logger
 from rollup_node.stages.metrics import Meter
-from rollup_node.stages.p2p.admission import HalfOpen
+from rollup_node.stages.p2p.admission import HalfOpen, is_crowded
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.gater import Gater, ip_groups, parse_ip, parse_subnet
@@ -200,6 +200,8 @@ class Host:
         if connection.direction is Direction.OUTBOUND:
             return None
         refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
+        if refusal is None and is_crowded(connection.ip, [other.ip for other in self._all()]):
+            refusal = "too many connections of one host"
         self.meter.count("p2p_accepts", allow=_word(refusal is None))
         if refusal is None:
             evicted = self.half_open.add(connection, ip_groups(connection.ip)[-1])
@@ -271,6 +273,12 @@ class Host:
     def peers(self) -> list[PeerId]:
         """All connected peers."""
         return list(self._connections)
+
+    def _all(self) -> Iterator[Connection]:
+        """Every connection there is, in its handshake or after it."""
+        yield from self.half_open
+        for connections in self._connections.values():
+            yield from connections
 
     def _no_room(self, connection: Connection) -> str | None:
         if len(self._connections.get(connection.peer, ())) >= self.limits.connections_per_peer:

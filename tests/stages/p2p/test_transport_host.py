@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from p2p_hosts import ECHO, TestHost, config, echo, running, through, until
 
+from rollup_node.stages.p2p import transport_host
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.gater import parse_ip
 from rollup_node.stages.p2p.hosting import (
@@ -362,6 +363,21 @@ def test_connections_are_bounded() -> None:
             await until(lambda: hosts[4].peer_id in ours.peers())
             for host in hosts:
                 await host.stop()
+
+    asyncio.run(run())
+
+
+def test_a_crowd_from_one_host_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport_host, "is_crowded", lambda ip, others: len(others) >= 2)
+
+    async def run() -> None:
+        async with running(1) as ours, running(2) as one, running(3) as two, running(4) as three:
+            for host in (one, two):
+                await host.connect(ours.peer_id, ours.addresses)
+            with pytest.raises(DialError):
+                await three.connect(ours.peer_id, ours.addresses)
+            await ours.connect(three.peer_id, three.addresses)
+            assert len(ours.peers()) == 3, "whom we dial comes in"
 
     asyncio.run(run())
 
