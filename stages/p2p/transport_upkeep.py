@@ -125,11 +125,13 @@ class Upkeep:
             log.warn("static peer not reached", peer=peer_text(peer), why=str(error), next_try_in=pause)
 
     async def _seek(self) -> float:
-        """One round of dialling known peers, if there are too few."""
+        """One round of dialling known peers, if there are too few. Those whose records discovery has seen come before
+        those of hearsay, with which strangers may have filled the store."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return SEEK_SLOW
         candidates = self._candidates()
         random.shuffle(candidates)
+        candidates.sort(key=lambda peer: self._host.store.metadata(peer) is not None)
         with suppress(TimeoutError):
             async with asyncio.timeout(_SEEK_ROUND):
                 await asyncio.gather(*(self._seek_among(candidates) for _ in range(_SEEKERS)))

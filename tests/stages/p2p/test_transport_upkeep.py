@@ -86,6 +86,20 @@ def test_known_peers_are_dialled_while_there_are_too_few() -> None:
     asyncio.run(run())
 
 
+def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> None:
+    async def run() -> None:
+        async with running(1, peers_lo=1, peers_hi=2) as ours, running(2) as found:
+            for number in range(3, 200):
+                ours.store.add_addresses(Identity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0)
+            ours.store.add_addresses(found.peer_id, found.addresses, 100.0)
+            ours.store.set_metadata(found.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
+            await step(Upkeep(ours), "seek peers")
+            assert ours.peers() == [found.peer_id]
+            assert len(ours.dialer.problems) < 100
+
+    asyncio.run(run())
+
+
 def test_the_surplus_is_let_go() -> None:
     async def run() -> None:
         async with running(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
