@@ -4,7 +4,7 @@ good peers are served between."""
 
 from rollup_node.stages.p2p.identity import PeerId
 
-ALL = 0.5
+ALL = 0.7
 """The part of a core that all peers together may use up in vain."""
 FEWEST = 10
 """Shares are no larger than with so many peers."""

@@ -10,7 +10,7 @@ def test_a_debt_is_paid_at_the_rate_of_a_share() -> None:
     assert shares.pause(A, 0.0) == 0.0
     shares.charge(A, 0.1, 0.0)
     assert shares.pause(A, 0.0) == pytest.approx(0.1 * FEWEST / ALL)
-    assert shares.pause(A, 1.0) == pytest.approx(1.0)
+    assert shares.pause(A, 1.0) == pytest.approx(0.1 * FEWEST / ALL - 1.0)
     assert shares.pause(A, 2.0) == 0.0 and shares.pause(B, 0.0) == 0.0
 
 
