@@ -246,8 +246,10 @@ def _mesh(found: Diagnosis) -> Iterator[Finding]:
     gossip = found["gossip"]
     mesh, on_topic = gossip["meshes"][gossip["topic"]], gossip["topics"][gossip["topic"]]
     text = f"{on_topic} peers are on {gossip['topic']}, {mesh} of them in our mesh"
+    if not _connected(found):
+        return
     if not on_topic:
-        yield Finding(Level.FAULT if _connected(found) else Level.NOTE, text, "are the peers of this chain and fork?")
+        yield Finding(Level.FAULT, text, "are the peers of this chain and fork?")
     elif mesh < gossip["low"]:
         yield Finding(Level.NOTE, f"{text}: below {gossip['low']}, so own blocks go to all peers of the topic")
     else:
