@@ -35,8 +35,9 @@ from rollup_node.stages.p2p.yamux import (
 HIGH_WATER = 256 * 1024
 KEEPALIVE = 30.0
 LINGER = 10.0
-MOST_SMALL_FRAMES = 10_000
-"""Small frames of yamux that a peer may send within a second."""
+MOST_SMALL = 10_000
+"""Small frames of yamux and small messages of noise that a peer may send within a second, together."""
+_SMALL = 64
 _FAREWELL = 1.0
 _SILENT = 0.9
 """The part of the time between two looks after which a connection counts as silent."""
@@ -108,7 +109,7 @@ class Connection(asyncio.Protocol):
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
         self._last_heard = self._last_data = self._pinged = 0.0
-        self._small_since, self._small_before = 0.0, 0
+        self._small_since, self._small_before, self._small_messages = 0.0, 0, 0
 
     @property
     def ip(self) -> str:
@@ -285,16 +286,18 @@ class Connection(asyncio.Protocol):
             self._receive(found.early)
 
     def _receive(self, plain: bytes) -> None:
+        self._small_messages += len(plain) < _SMALL
         for event in self.session.receive(plain):
             if self.is_closed:
                 return
             self._dispatch(event)
-        self._bound_small_frames()
+        self._bound_small()
 
-    def _bound_small_frames(self) -> None:
+    def _bound_small(self) -> None:
+        count = self.session.small_frames + self._small_messages
         if self._last_heard - self._small_since > 1.0:
-            self._small_since, self._small_before = self._last_heard, self.session.small_frames
-        elif self.session.small_frames - self._small_before > MOST_SMALL_FRAMES:
+            self._small_since, self._small_before = self._last_heard, count
+        elif count - self._small_before > MOST_SMALL:
             raise YamuxError("too many small frames")
 
     def _dispatch(self, event: Event) -> None:

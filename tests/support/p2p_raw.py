@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from rollup_node.stages.p2p.identity import Identity
 from rollup_node.stages.p2p.multistream import HEADER, message
@@ -38,6 +38,10 @@ class RawPeer:
         with contextlib.suppress(ConnectionError):
             self._writer.writelines(self._sealed.seal(plain))
             await self._writer.drain()
+
+    async def send_each(self, plains: Iterable[bytes]) -> None:
+        """Sends each in a noise message of its own."""
+        await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.seal(plain)))
 
     async def send_unsealed(self, raw: bytes) -> None:
         """Sends bytes that are no noise."""

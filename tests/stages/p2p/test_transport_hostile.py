@@ -246,6 +246,17 @@ def test_floods_of_small_frames_end_the_connection() -> None:
     asyncio.run(run())
 
 
+def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
+    async def run() -> None:
+        async with guarded() as (ours, _), raw_peer(ours.port) as peer:
+            pongs = frame(PING, 2, 0, 0) * 1200
+            await until(lambda: STRANGER in ours.peers())
+            await peer.send_each(bytes([byte]) for byte in pongs)
+            assert await peer.is_cut()
+
+    asyncio.run(run())
+
+
 def test_windows_are_given_back_once() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
@@ -265,7 +276,7 @@ def test_a_peer_that_says_goodbye_is_let_go() -> None:
 
 
 def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MOST_SMALL_FRAMES", 1 << 40)
+    monkeypatch.setattr(transport, "MOST_SMALL", 1 << 40)
 
     async def run() -> None:
         async with guarded(limits=TransportLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
