@@ -20,9 +20,6 @@ COMMANDS = {
 }
 """Commands by name; each module has `main(arguments) -> exit code`, and is imported only when asked for."""
 
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C ends before it could stop by itself."""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (node/exits)."""
@@ -37,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         give_up_output()
         return Exit.SETUP if error.reader_is_gone else _failed(error)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
 
 
 def _run(words: Sequence[str]) -> int:

@@ -16,6 +16,8 @@ class Exit(IntEnum):
     """The node's own state contradicts itself."""
     HALT = 75
     """A required protocol version is not supported."""
+    INTERRUPTED = 130
+    """A signal ended a command before its work was done."""
 
 
 FATAL = frozenset({Exit.CRITICAL, Exit.HALT})

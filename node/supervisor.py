@@ -290,6 +290,8 @@ class Supervisor:
             self._log.info("signal", name=signal.Signals(number).name)
             if self._asked_to_stop:
                 self._kill_all("a second signal")
+            if self._stop_groups is None and any(member.row.one_shot for member in self._members):
+                self._code = Exit.INTERRUPTED
             self._asked_to_stop = True
             self._begin_stop()
 

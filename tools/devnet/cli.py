@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
+from rollup_node.node.exits import Exit
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.children import ChildEnded
 from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets
@@ -36,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         print("interrupted before the output roots were compared", file=sys.stderr)
-        return 130
+        return Exit.INTERRUPTED
     _print(result, settings.json)
     return 0 if result.output_roots_equal else 1
 

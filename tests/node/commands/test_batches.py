@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Ended, Program
+from programs import Ended, Program, wait_for
+
+from rollup_node.node.exits import Exit
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
@@ -110,6 +112,12 @@ def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any
             assert ended.code == 1
             assert line.startswith(f"rollup-node: {told}"), line
             assert all(" lvl=warn " in each for each in log) and "Traceback" not in ended.err, ended.err
+
+
+def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> None:
+    with start(module_leftovers, "http://127.0.0.1:1", FIRST, LAST, "--json") as command:
+        wait_for(lambda: "L1 does not answer" in command.err, "the first look at L1")
+        assert command.stop().code == Exit.INTERRUPTED
 
 
 @pytest.mark.parametrize(
