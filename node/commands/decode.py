@@ -60,7 +60,9 @@ def main(words: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser("decode", DESCRIPTION)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="bytes, or hex text with or without 0x")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="bytes, or hex text with or without 0x; - for standard input"
+    )
     parser.add_argument(
         "--as",
         dest="kind",

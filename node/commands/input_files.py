@@ -28,9 +28,10 @@ class NotHex(Exception):
 
 
 def read_content(path: str, limit: int) -> bytes:
-    """The bytes of a file, or those its hex text stands for; TooLarge, NotHex, or SetupError if it cannot be read."""
+    """The bytes of a file (`-` is standard input), or those its hex text stands for; TooLarge, NotHex, or SetupError if
+    it cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open("/dev/stdin" if path == "-" else path, "rb") as file:
             return _content(file, limit)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

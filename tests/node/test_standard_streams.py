@@ -51,6 +51,11 @@ def test_closed_errors_do_not_mix_with_the_output(tmp_path: Path) -> None:
     assert shell(f"{COMMAND} decode nowhere --as blob 2>/dev/full", tmp_path) == (1, "", "")
 
 
+def test_a_file_may_be_standard_input(tmp_path: Path) -> None:
+    code, _, errors = shell(f"{COMMAND} decode - --as batch <<<0x05", tmp_path)
+    assert (code, errors.count("\n")) == (1, 1) and "unknown batch type 5" in errors
+
+
 def test_closed_input_is_empty(tmp_path: Path) -> None:
     code, _, errors = shell(f"{COMMAND} p2p priv2id <&-", tmp_path)
     assert (code, errors.count("\n")) == (1, 1)
