@@ -153,7 +153,8 @@ async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis
             return
         found_hash = hash_from_hex(block.get("hash") if isinstance(block, dict) else block)
     except HexError as error:
-        raise SetupError(f"the {layer} endpoint {client.name} does not answer as an Ethereum node: {error}") from None
+        told = f"the {layer} endpoint {client.name} does not answer as an Ethereum node, {error}: {advice}"
+        raise SetupError(told) from None
     if found_hash != genesis.hash:
         raise SetupError(
             f"incorrect {layer} genesis block hash {to_hex(found_hash)}, expected {to_hex(genesis.hash)}"
