@@ -223,6 +223,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
                 assert counts(node, theirs)[2] == 0 and before.rejected_payloads == 0, name
+                await node.until(lambda asked=asked: len(theirs.asked()) > asked)
                 assert len(theirs.asked()) == asked + 1, f"{name}: it is not asked again for this range"
                 assert node.arrived == [] and len(planner.quarantine) == 0, name
             await theirs.answer(3, sync_wire.encode_block(rollup, right))
