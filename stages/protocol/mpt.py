@@ -1,6 +1,7 @@
 """Merkle Patricia tries, as far as a node needs them: the root of a list keyed by its indexes, and proofs."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol import rlp
@@ -46,8 +47,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
     while first[fork] == last[fork]:
         fork += 1
     if fork > depth:
-        branch = _reference(_branch(pairs, low, high, fork))
-        return wrap_list(encode_bytes(_path(first[depth:fork], leaf=False)) + branch)
+        return wrap_list(_path(first[depth:fork], False) + _reference(_branch(pairs, low, high, fork)))
     return _branch(pairs, low, high, depth)
 
 
@@ -65,12 +65,14 @@ def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
 
 
 def _leaf(nibbles: str, value: bytes) -> bytes:
-    return wrap_list(encode_bytes(_path(nibbles, leaf=True)) + encode_bytes(value))
+    return wrap_list(_path(nibbles, True) + encode_bytes(value))
 
 
-def _path(nibbles: str, leaf: bool) -> bytes:
-    flag = 2 if leaf else 0
-    return bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}")
+@lru_cache(1024)
+def _path(nibbles: str, is_leaf: bool) -> bytes:
+    """The encoded path; those of an index trie's leaves are few."""
+    flag = 2 if is_leaf else 0
+    return encode_bytes(bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}"))
 
 
 def _reference(node: bytes) -> bytes:
