@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import mpt, rlp
@@ -106,6 +106,7 @@ def test_a_missing_or_changed_node_proves_nothing(content: dict[bytes, bytes], d
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
 def test_junk_nodes_raise_only_proof_errors(junk: list[bytes]) -> None:
+    assume(keccak256(junk[0]) != EMPTY_ROOT)
     with pytest.raises(ProofError):
         mpt.verify_proof(keccak256(junk[0]), b"\x12\x34" * 16, [each for each in junk if each != junk[0]])
     with contextlib.suppress(ProofError):
