@@ -58,6 +58,8 @@ class Toy:
             self.activities.append(Activity("ask", self.ask))
 
     async def start(self) -> None:
+        if self.config.refuse_to_stop:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self.log.info("toy starts")
 
     async def close(self) -> None:
@@ -85,8 +87,6 @@ class Toy:
         return 0.05
 
     async def obey(self) -> float:
-        if self.config.refuse_to_stop:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         order = self.folder / f"do-{self.config.role}"
         if not order.exists():
             return 0.03
