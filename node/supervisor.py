@@ -112,9 +112,9 @@ class Supervisor:
         try:
             self._take_signals()
             setproctitle(f"rollup-node: {NAME}")
-            self._log.info("node starts", version=self._settings.version, runtime_dir=self._directory.path)
             settle()
             self._sweeper.start()
+            self._log.info("node starts", version=self._settings.version, runtime_dir=self._directory.path)
             self._check.start()
             while not self._ended():
                 self._nursery.wait(self._patience())
