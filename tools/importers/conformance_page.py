@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 _TABLES = _ROOT / "tests" / "vectors" / "conformance"
 TABLE = _TABLES / "cases.toml"
 TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")

@@ -11,7 +11,7 @@ from pathlib import Path
 from rollup_node.node.options.model import Option
 from rollup_node.node.options.table import SECTIONS
 
-OPTIONS_FILE = Path(__file__).parents[2] / "docs" / "options.md"
+OPTIONS_FILE = Path(__file__).resolve().parents[2] / "docs" / "options.md"
 
 _HEAD = """# Options
 

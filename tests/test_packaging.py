@@ -1,0 +1,65 @@
+"""The distributions: an sdist and the wheel made from it hold the tree's files, install, and run."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TOPS = ("ipc", "node", "stages", "tools")
+PACKAGED = {".py", ".typed", ".json", ".sol", ".hex"}
+
+
+def _tracked() -> list[Path]:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).exists()]
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist of this checkout and the wheel that was built from that sdist."""
+    tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
+    for path in _tracked():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, tree / path, follow_symlinks=False)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return out
+
+
+def _expected() -> set[str]:
+    paths = [path for path in _tracked() if path.parts[0] in TOPS and path.suffix in PACKAGED]
+    return {f"rollup_node/{path.as_posix()}" for path in paths}
+
+
+def test_the_wheel_holds_the_files_of_the_tree(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert names == _expected()
+
+
+def test_the_sdist_holds_the_files_of_the_tree(distributions: Path) -> None:
+    (sdist,) = distributions.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[-1] for name in archive.getnames()}
+    assert {f"src/{name}" for name in _expected()} <= names
+
+
+def test_the_wheel_installs_and_runs(distributions: Path, tmp_path: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
+    subprocess.run([*install, "--disable-pip-version-check", str(wheel)], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    shown = "import rollup_node.node as n; print(n.__file__)"
+    where = subprocess.run([sys.executable, "-c", shown], env=environment, capture_output=True, text=True, check=True)
+    assert Path(where.stdout.strip()).is_relative_to(tmp_path)
+    program = [str(tmp_path / "bin" / "rollup-node"), "--version"]
+    ran = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("rollup-node version v")
