@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from rollup_node.ipc.board import Board
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.node.members import Member
 from rollup_node.node.metricfiles import WRITE_SECONDS, MetricFile, metrics_path
 from rollup_node.node.procfs import ProcessStat, read_stat
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
 
 NAME = "supervisor"
 
@@ -18,7 +18,7 @@ NAME = "supervisor"
 class Accounts:
     """Keeps and writes the metrics of all processes that only the supervisor knows."""
 
-    def __init__(self, version: str, folder: Path, board: Board) -> None:
+    def __init__(self, version: str, folder: Path, board: LivenessTable) -> None:
         self._folder, self._board = folder, board
         self._meter = Meter(NAME)
         self._file = MetricFile(folder, NAME, self._meter, lambda: None)

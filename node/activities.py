@@ -5,9 +5,9 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from rollup_node.ipc.activity import Activity, Stage
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
 
 REPORT_SECONDS = 1.0
@@ -60,7 +60,7 @@ class Driver:
         self._stopping = asyncio.Event()
 
     @property
-    def activities(self) -> Sequence[Activity]:
+    def activities(self) -> Sequence[PeriodicTask]:
         """What there is to run."""
         return self._stage.activities
 
@@ -70,7 +70,7 @@ class Driver:
         for activity in self.activities:
             activity.wake.set()
 
-    async def run(self, activity: Activity) -> None:
+    async def run(self, activity: PeriodicTask) -> None:
         """Repeats the steps of one activity."""
         attempt = 0
         while not self._stopping.is_set():
@@ -87,7 +87,7 @@ class Driver:
                 attempt = 0
             await self._pause(activity.wake, seconds)
 
-    async def _after_error(self, activity: Activity, error: StageError, attempt: int) -> None:
+    async def _after_error(self, activity: PeriodicTask, error: StageError, attempt: int) -> None:
         severity = "reset" if isinstance(error, ResetError) else "temporary"
         seconds = back_off(attempt)
         if isinstance(error, ResetError):

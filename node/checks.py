@@ -14,11 +14,11 @@ import aiohttp
 import jwt
 import msgspec
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
-from rollup_node.ipc.log import get_logger
 from rollup_node.node.exits import SetupError
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.hexes import HexError, from_quantity, hash_from_hex, shown, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, shown, to_hex
 from rollup_node.stages.protocol.types import BlockId
 
 METHOD_NOT_FOUND = -32601

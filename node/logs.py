@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rollup_node.ipc.log import Level, Record, get_logger
+from rollup_node.stages.io.log import Level, Record, get_logger
 
 FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rollup_node.node.rundir import replace_file
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
 
 WRITE_SECONDS = 2.0
 SUFFIX = ".prom"

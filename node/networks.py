@@ -9,7 +9,7 @@ import msgspec
 from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.hexes import address_from_hex, hash_from_hex
+from rollup_node.stages.protocol.hex_encoding import address_from_hex, hash_from_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
 NETWORKS_FILE = Path(__file__).with_name("networks.json")

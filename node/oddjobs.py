@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from rollup_node.ipc.log import get_logger
 from rollup_node.node.accounts import NAME
 from rollup_node.node.children import Child, Nursery, exit_text
 from rollup_node.node.exits import Exit
@@ -20,6 +19,7 @@ from rollup_node.node.rundir import ProcessEntry, RuntimeDirectory
 from rollup_node.node.settings import NodeSettings
 from rollup_node.node.sweeper import DONE, run_sweeper
 from rollup_node.node.sweeper import ROLE as SWEEPER
+from rollup_node.stages.io.log import get_logger
 
 Fail = Callable[[int, str], None]
 

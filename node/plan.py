@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.ipc import log
-from rollup_node.ipc.log import Level
 from rollup_node.node.chain_choice import ChosenChain, choose_chain
 from rollup_node.node.checks import Endpoints, Listener, check_endpoints
 from rollup_node.node.jwt_file import JwtSecret, load_jwt_secret
@@ -28,6 +26,8 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.rpc.config import RpcConfig
 

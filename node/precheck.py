@@ -7,12 +7,12 @@ import signal
 
 from setproctitle import setproctitle
 
-from rollup_node.ipc.log import get_logger
 from rollup_node.node.children import STOP_SIGNALS
 from rollup_node.node.exits import Exit, SetupError
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.runtime import LAST_LINES_SECONDS, take_over_output
 from rollup_node.node.settings import Check
+from rollup_node.stages.io.log import get_logger
 
 ROLE = "check"
 

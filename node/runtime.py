@@ -12,14 +12,11 @@ from typing import TextIO, cast
 
 from setproctitle import setproctitle
 
-from rollup_node.ipc import log
-from rollup_node.ipc.activity import Activity, Finished, Stage
-from rollup_node.ipc.arena import Arena
-from rollup_node.ipc.board import Board
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.channels import Channel
-from rollup_node.ipc.log import Level, Record, get_logger
-from rollup_node.ipc.rows import Rows
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.channels import Channel
+from rollup_node.ipc.shared_memory.arena import Arena
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.ipc.wire.process_id import Rows
 from rollup_node.node.activities import Driver, Problems
 from rollup_node.node.children import STOP_SIGNALS
 from rollup_node.node.exits import Exit
@@ -27,7 +24,10 @@ from rollup_node.node.logpipes import LineStream, LineWriter
 from rollup_node.node.logs import LogSettings, formatter, take_library_lines
 from rollup_node.node.metricfiles import MetricFile
 from rollup_node.node.processes import load
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record, get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.protocol.errors import CriticalError
 
 BEAT_SECONDS = 0.5
@@ -40,7 +40,7 @@ LAST_LINES_SECONDS = 0.3
 class Shared:
     """What all processes of a node have in common, made before the first fork."""
 
-    board: Board
+    board: LivenessTable
     arenas: Mapping[int, Arena]
     rows: Rows
     channels: tuple[Channel, ...]
@@ -176,10 +176,10 @@ class Process:
             for task in late:
                 task.cancel()
 
-    async def _run(self, driver: Driver, activity: Activity) -> None:
+    async def _run(self, driver: Driver, activity: PeriodicTask) -> None:
         try:
             await driver.run(activity)
-        except Finished as finished:
+        except ExitRequested as finished:
             self._code = finished.code
             self._stop.set()
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rollup_node.ipc.channels import Channel
+from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.health import Limits
 from rollup_node.node.logs import LogSettings
 from rollup_node.stages.topology import CHANNELS

@@ -13,11 +13,8 @@ from functools import partial
 
 from setproctitle import setproctitle
 
-from rollup_node.ipc import log
-from rollup_node.ipc.activity import FAILED_AND_TOLD
-from rollup_node.ipc.arena import Arena
-from rollup_node.ipc.board import Board, State
-from rollup_node.ipc.log import get_logger
+from rollup_node.ipc.shared_memory.arena import Arena
+from rollup_node.ipc.shared_memory.liveness import LivenessTable, ProcessState
 from rollup_node.node.accounts import NAME, Accounts
 from rollup_node.node.children import STOP_SIGNALS, Nursery, exit_text
 from rollup_node.node.exits import FATAL, Exit, SetupError, one_line
@@ -31,6 +28,9 @@ from rollup_node.node.procfs import read_stat
 from rollup_node.node.rundir import ProcessEntry, RuntimeDirectory, open_runtime_directory
 from rollup_node.node.runtime import Identity, Shared, dropped_lines, run_process
 from rollup_node.node.settings import NodeSettings
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.task import EXIT_REPORTED
 
 SOCKET_SUFFIX = ".sock"
 IDLE_SECONDS = 0.25
@@ -73,7 +73,7 @@ class Supervisor:
         places = [(row, copy) for row in rows for copy in range(row.copies)]
         self._members = [Member(row, copy, index, self._limits) for index, (row, copy) in enumerate(places)]
         self._groups = [[member for member in self._members if member.row is row] for row in rows]
-        self._board = Board(len(places))
+        self._board = LivenessTable(len(places))
         self._shared = Shared(
             board=self._board,
             arenas={member.index: Arena(len(places)) for member in self._members},
@@ -232,7 +232,7 @@ class Supervisor:
     def _on_exit(self, member: Member, code: int) -> None:
         why = member.reason or exit_text(code)
         member.child = None
-        self._board.set_state(member.index, State.DEAD)
+        self._board.set_state(member.index, ProcessState.DEAD)
         self._accounts.forget(member)
         self._write_processes()
         if self._stop_groups is not None:
@@ -242,9 +242,9 @@ class Supervisor:
             self._fail(code, f"process {member.name} met an error that nothing can repair: see its last log lines")
         elif member.row.one_shot:
             self._log.info("process ended", name=member.name, why=why)
-            told = code in (Exit.OK, FAILED_AND_TOLD)
+            told = code in (Exit.OK, EXIT_REPORTED)
             reason = "" if told else f"process {member.name} ended with {why}: see its last log lines"
-            self._fail(Exit.SETUP if code < 0 or code == FAILED_AND_TOLD else code, reason)
+            self._fail(Exit.SETUP if code < 0 or code == EXIT_REPORTED else code, reason)
         else:
             lived = time.monotonic() - member.started
             self._log.error("process died", name=member.name, why=why, incarnation=member.incarnation)
@@ -317,7 +317,7 @@ class Supervisor:
             for member in living:
                 if not member.asked and member.child is not None:
                     member.asked, member.kill_at, member.reason = True, now + member.row.stop, ""
-                    self._board.set_state(member.index, State.STOPPING)
+                    self._board.set_state(member.index, ProcessState.STOPPING)
                     member.child.send(signal.SIGTERM)
             if living:
                 return

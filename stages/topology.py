@@ -1,10 +1,10 @@
 """Every channel: who sends what to whom, by which pattern. The README's diagram is generated from it."""
 
-from rollup_node.ipc.channels import Channel, Pattern
-from rollup_node.stages import messages as m
+from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
+from rollup_node.stages.messages import base, blobs, control, derivation, engine, l1, p2p
 
 CHANNELS: tuple[Channel, ...] = (
     Channel(
@@ -12,76 +12,80 @@ CHANNELS: tuple[Channel, ...] = (
         Pattern.STATUS,
         "l1",
         ("derivation", "engine", "p2p", "rpc"),
-        down=m.L1Heads | m.RuntimeConfig | m.Health,
+        down=l1.L1Heads | l1.RuntimeConfig | base.Health,
     ),
     Channel(
         "l1.blocks",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "l1",
         ("derivation",),
-        up=m.WantL1Blocks,
-        down=m.L1BlockFound | m.L1BlockMissing,
+        up=l1.L1BlocksRequest,
+        down=l1.L1BlockResponse | l1.L1BlockUnavailable,
     ),
     Channel(
         "l1.origins",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "l1",
         ("engine",),
-        up=m.WantL1Blocks | m.WantL1Refs,
-        down=m.L1BlockFound | m.L1BlockMissing | m.L1RefsFound,
+        up=l1.L1BlocksRequest | l1.L1RefsRequest,
+        down=l1.L1BlockResponse | l1.L1BlockUnavailable | l1.L1RefsResponse,
     ),
-    Channel("status.blobs", Pattern.STATUS, "blobs", ("rpc",), down=m.Health),
+    Channel("status.blobs", Pattern.STATUS, "blobs", ("rpc",), down=base.Health),
     Channel(
         "blobs.contents",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "blobs",
         ("derivation",),
-        up=m.WantBlobs,
-        down=m.BlobsFound | m.BlobsMissing,
+        up=blobs.BlobsRequest,
+        down=blobs.BlobsResponse | blobs.BlobsUnavailable,
     ),
     Channel(
         "status.derivation",
         Pattern.STATUS,
         "derivation",
         ("engine", "rpc"),
-        down=m.DerivationStatus | m.Drops | m.Health,
+        down=derivation.DerivationStatus | derivation.Drops | base.Health,
     ),
     Channel(
         "derivation.drops",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "derivation",
         ("engine", "rpc"),
-        up=m.WantDrops,
-        down=m.DropsFound,
+        up=derivation.DropsRequest,
+        down=derivation.DropsResponse,
     ),
     Channel(
         "engine.blocks",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "engine",
         ("derivation",),
-        up=m.WantStart | m.Derived | m.WantL2Blocks,
-        down=m.PipelineStart | m.Applied | m.L2BlocksFound,
+        up=engine.StartRequest | engine.AttributesReady | engine.L2BlocksRequest,
+        down=engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse,
     ),
-    Channel("status.engine", Pattern.STATUS, "engine", ("derivation", "rpc"), down=m.EngineStatus | m.Health),
+    Channel("status.engine", Pattern.STATUS, "engine", ("derivation", "rpc"), down=engine.EngineStatus | base.Health),
     Channel(
         "engine.control",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "engine",
         ("rpc",),
-        up=m.StartSequencer | m.StopSequencer | m.ResetPipeline | m.WantOutput | m.PostUnsafePayload,
-        down=m.ControlDone | m.OutputFound,
+        up=control.StartSequencerRequest
+        | control.StopSequencerRequest
+        | control.ResetDerivationRequest
+        | control.OutputRequest
+        | control.PostUnsafePayloadRequest,
+        down=control.ControlResponse | control.OutputResponse,
     ),
-    Channel("engine.payloads", Pattern.ASK, "engine", ("p2p",), up=m.WantPayload, down=m.PayloadFound),
+    Channel("engine.payloads", Pattern.REQUEST, "engine", ("p2p",), up=p2p.PayloadRequest, down=p2p.PayloadResponse),
     Channel(
         "p2p.blocks",
-        Pattern.ASK,
+        Pattern.REQUEST,
         "p2p",
         ("engine",),
-        up=m.WantBlocks | m.PublishBlock,
-        down=m.BlockArrived | m.PublishDone,
+        up=p2p.UnsafeBlocksRequest | p2p.PublishRequest,
+        down=p2p.UnsafeBlock | p2p.PublishResponse,
     ),
-    Channel("status.p2p", Pattern.STATUS, "p2p", ("rpc",), down=m.PeerStatus | m.Health),
-    Channel("p2p.control", Pattern.ASK, "p2p", ("rpc",), up=m.PeerCall, down=m.PeerAnswer),
+    Channel("status.p2p", Pattern.STATUS, "p2p", ("rpc",), down=p2p.PeerStatus | base.Health),
+    Channel("p2p.control", Pattern.REQUEST, "p2p", ("rpc",), up=p2p.PeerRequest, down=p2p.PeerResponse),
     Channel(
         "work.derivation",
         Pattern.WORK,

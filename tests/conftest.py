@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc import log
+from rollup_node.stages.io import log
 
 ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.

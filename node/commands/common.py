@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from rollup_node.ipc.log import Level
 from rollup_node.node.chain_choice import ChosenChain, choose_chain
 from rollup_node.node.checks import Endpoints, Patience, check_beacon, check_l1
 from rollup_node.node.commands.flags import Parser
@@ -23,6 +22,7 @@ from rollup_node.node.settings import NodeSettings
 from rollup_node.node.supervisor import run_node
 from rollup_node.node.version import PROGRAM, version
 from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.io.log import Level
 
 PATIENCE = Patience(whole=10.0)
 HELP_END = "Options of the node for its L1, beacon node, network and logs are taken as well: rollup-node --help."

@@ -74,7 +74,7 @@ def _print(diagnosis: Diagnosis, findings: Sequence[Finding]) -> None:
 
 async def _ask(endpoint: str) -> tuple[Diagnosis, bool | None]:
     """The diagnosis, and whether the address of the node's record answers from here (None: it has none)."""
-    from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+    from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
     client = JsonRpcClient(endpoint)
     try:

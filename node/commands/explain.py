@@ -64,7 +64,7 @@ def _line(drop: dict[str, Any]) -> str:
 
 
 async def _ask(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
-    from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+    from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
     client = JsonRpcClient(endpoint)
     try:

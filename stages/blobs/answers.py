@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
-from rollup_node.stages.protocol.hexes import HexError, from_hex_sized
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
 from rollup_node.stages.protocol.types import BlobRef, Hash
 
 MAX_BLOBS = 256

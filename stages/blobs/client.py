@@ -8,13 +8,13 @@ from typing import NamedTuple, TypeVar
 import aiohttp
 from yarl import URL
 
-from rollup_node.ipc.jsonrpc import EndpointError, endpoint_name, why_not_connected
 from rollup_node.stages.blobs import answers
 from rollup_node.stages.blobs.answers import AnswerError, Candidate
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.slots import SlotClock
-from rollup_node.stages.metrics import Meter
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.io.jsonrpc import EndpointError, endpoint_name, why_not_connected
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rollup_node.ipc.rows import Peer
-from rollup_node.stages.messages import BlobContent, BlobsFound, BlobsMissing, WantBlobs
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
@@ -56,7 +56,7 @@ class Need:
     blobs: tuple[BlobRef, ...]
     urgent: bool
     asked_at: float
-    askers: dict[int, Peer] = field(default_factory=dict)
+    askers: dict[int, ProcessId] = field(default_factory=dict)
     contents: dict[Hash, BlobContent] = field(default_factory=dict)
     is_running: bool = False
     failures: int = 0
@@ -84,13 +84,13 @@ class Need:
         self.problem, self.not_found = problem, not_found
         self.retry_at = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
 
-    def answer(self) -> BlobsFound | BlobsMissing | None:
+    def answer(self) -> BlobsResponse | BlobsUnavailable | None:
         """What to tell who asks: the contents, or why there are none; None while it is not known."""
         if not self.missing:
-            return BlobsFound(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
+            return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.problem is None:
             return None
-        return BlobsMissing(self.block.hash, self.not_found, self.problem)
+        return BlobsUnavailable(self.block.hash, self.not_found, self.problem)
 
 
 class Needs:
@@ -106,7 +106,7 @@ class Needs:
     def __iter__(self) -> Iterator[Need]:
         return iter(tuple(self._needs.values()))
 
-    def ask(self, peer: Peer, want: WantBlobs, now: float) -> Need:
+    def ask(self, peer: ProcessId, want: BlobsRequest, now: float) -> Need:
         """Takes an ask; what is in the cache is filled in."""
         key = (want.block.hash, want.blobs)
         need = self._needs.get(key)

@@ -5,19 +5,20 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.jsonrpc import EndpointError
-from rollup_node.ipc.log import get_logger
-from rollup_node.ipc.pool import Pool, TaskFailed
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
 from rollup_node.stages.blobs.answers import AnswerError, Candidate
 from rollup_node.stages.blobs.client import BeaconEndpoints, BlobsNotFoundError
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.needs import Need, Needs
 from rollup_node.stages.blobs.slots import BeforeGenesisError
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
-from rollup_node.stages.messages import BlobsFound, Health, WantBlobs
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import Hash
 
@@ -44,7 +45,7 @@ class Verifier:
     """Has blobs checked, those of several needs at once: one linear combination costs little more for many blobs
     than for one. While all permitted tasks run, what comes is gathered for the next."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
         self._waiting: list[_Group] = []
         self._running: set[asyncio.Task[None]] = set()
@@ -111,7 +112,7 @@ class BlobsStage:
         self._needs = Needs(config.cache_bytes)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
-        self._work = Activity("blobs", self._step)
+        self._work = PeriodicTask("blobs", self._step)
         self.activities = [self._work]
         self._verifier = Verifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
@@ -138,7 +139,7 @@ class BlobsStage:
         self._runtime_problems = problems
         self._tell_health()
 
-    def _wanted(self, peer: Peer, want: WantBlobs) -> None:
+    def _wanted(self, peer: ProcessId, want: BlobsRequest) -> None:
         need = self._needs.ask(peer, want, time.monotonic())
         self._tell(need)
         self._work.wake.set()
@@ -147,9 +148,9 @@ class BlobsStage:
         """Tells all who ask; a need that is met and told is done. False when somebody could not be told."""
         answer = need.answer()
         for row, peer in tuple(need.askers.items()):
-            if answer is not None and self._server.send(peer, answer) and isinstance(answer, BlobsFound):
+            if answer is not None and self._server.send(peer, answer) and isinstance(answer, BlobsResponse):
                 del need.askers[row]
-        if not isinstance(answer, BlobsFound):
+        if not isinstance(answer, BlobsResponse):
             return True
         if not need.askers:
             self._needs.done(need)

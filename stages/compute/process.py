@@ -1,20 +1,20 @@
 """A stateless worker: pure tasks of derivation, l1 and blobs, derivation's first. Whatever it was doing when it dies is
 given to another."""
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation import tasks as derivation_tasks
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.metrics import Meter
 
 
 class ComputeStage:
     """Has no activities of its own: the bus runs a task whenever there is one."""
 
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
-        self.activities: tuple[Activity, ...] = ()
+        self.activities: tuple[PeriodicTask, ...] = ()
         self._kzg = config.kzg
         self.worker = bus.work(
             {

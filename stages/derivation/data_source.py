@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rollup_node.stages.derivation.needs import NeedBlobs
 from rollup_node.stages.derivation.reasons import Effect, Why
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.transactions import BLOB
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTransaction, L1Block

@@ -27,7 +27,7 @@ from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.derivation.safe_chain import SafeChain
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError

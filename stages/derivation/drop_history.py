@@ -3,7 +3,7 @@
 from collections import deque
 from itertools import islice
 
-from rollup_node.stages.messages import Drop, DropsFound, WantDrops
+from rollup_node.stages.messages.derivation import Drop, DropsRequest, DropsResponse
 
 KEPT = 1000
 PAGE = 200
@@ -23,13 +23,13 @@ class DropHistory:
         self._drops.append(drop)
         self.total += 1
 
-    def answer(self, want: WantDrops) -> DropsFound:
+    def answer(self, want: DropsRequest) -> DropsResponse:
         """The drops from the wanted number on, as many as a message holds, or from the oldest kept."""
         self._had = max(self._had, min(want.first, self.total))
         oldest = self.total - len(self._drops)
         first = min(max(want.first, oldest), self.total)
         page = tuple(islice(self._drops, first - oldest, first - oldest + PAGE))
-        return DropsFound(want.id, first, page, self.total)
+        return DropsResponse(want.id, first, page, self.total)
 
     @property
     def is_full(self) -> bool:

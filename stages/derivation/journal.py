@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.derivation.tasks import DecodedChannel
-from rollup_node.stages.messages import Drop, Drops
+from rollup_node.stages.messages.derivation import Drop, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0

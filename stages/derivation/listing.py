@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.needs import Flow, NeedBlobs, NeedDecoded
 from rollup_node.stages.derivation.reasons import Dropped
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import Address, BlobRef, L1Block
 

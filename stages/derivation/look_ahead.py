@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.intake import Intake
 from rollup_node.stages.derivation.l1_traversal import L1Traversal
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedDecoded
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import Address, Hash, L1Block, L1BlockRef

@@ -6,9 +6,7 @@ import time
 from collections.abc import Hashable
 from typing import Any
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus, Client, Peer
-from rollup_node.ipc.log import get_logger
+from rollup_node.ipc.bus.bus import Bus, Client, ProcessId
 from rollup_node.stages.derivation.client_decoding import Decoding
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.deriver import Deriver, Output
@@ -26,26 +24,23 @@ from rollup_node.stages.derivation.needs import (
 )
 from rollup_node.stages.derivation.pacer import Pacer
 from rollup_node.stages.derivation.reasons import Dropped
-from rollup_node.stages.messages import (
-    Applied,
-    BlobContent,
-    BlobsFound,
-    BlobsMissing,
-    DerivationStatus,
-    Derived,
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesReady,
+    AttributesResult,
     EngineStatus,
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
-    L2BlocksFound,
+    L2BlocksRequest,
+    L2BlocksResponse,
     PipelineStart,
-    WantBlobs,
-    WantDrops,
-    WantL1Blocks,
-    WantL2Blocks,
-    WantStart,
+    StartRequest,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.types import Hash
 
 log = get_logger("derivation")
@@ -65,21 +60,21 @@ class DerivationStage:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
         self._journal = Journal(meter, log)
         self._start: PipelineStart | None = None
-        self._safe: Applied | None = None
-        self._derived: Derived | None = None
+        self._safe: AttributesResult | None = None
+        self._derived: AttributesReady | None = None
         self._wanted_reset: str | None = None
         self._engine_reset = 0
         self._sequence = 0
         self._blocks_derived = 0
         self._waiting: Output | None = None
-        self._no_block: L1BlockMissing | None = None
+        self._no_block: L1BlockUnavailable | None = None
         self._buffer = L1Buffer(config.window)
         self._look_ahead = LookAhead(config.rollup)
         self._blobs: dict[Hash, tuple[BlobContent, ...]] = {}
         self._missing_blobs: tuple[Hash, float] = (b"", 0.0)
         self._pacer, self._prefetch_pacer = Pacer(REPEAT_SECONDS), Pacer(PREFETCH_SECONDS)
         self._problems: tuple[str, ...] = ()
-        self._derive = Activity("derive", self._step)
+        self._derive = PeriodicTask("derive", self._step)
         self.activities = [self._derive]
         pool = None if config.inline_decoding else bus.dispatch("work.derivation")
         self._decoding = Decoding(pool, self._derive.wake.set)
@@ -111,15 +106,15 @@ class DerivationStage:
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
-    def _on_l1(self, message: L1BlockFound | L1BlockMissing) -> None:
-        if isinstance(message, L1BlockMissing):
+    def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
+        if isinstance(message, L1BlockUnavailable):
             self._no_block = message
         elif self._buffer.add(message.block):
             self._no_block = None
         self._derive.wake.set()
 
-    def _on_blobs(self, message: BlobsFound | BlobsMissing) -> None:
-        if isinstance(message, BlobsFound):
+    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable) -> None:
+        if isinstance(message, BlobsResponse):
             self._blobs[message.block_hash] = message.contents
             self._look_ahead.add_blobs(message.block_hash, message.contents)
         elif message.not_found:
@@ -133,12 +128,12 @@ class DerivationStage:
         elif now - self._missing_blobs[1] > BLOBS_GONE_SECONDS:
             self.deriver.blobs_gone(block_hash)
 
-    def _on_engine(self, message: PipelineStart | Applied | L2BlocksFound) -> None:
+    def _on_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse) -> None:
         if isinstance(message, PipelineStart):
             self._begin(message)
-        elif isinstance(message, Applied):
+        elif isinstance(message, AttributesResult):
             self._applied(message)
-        elif self._start is not None and message.reset == self._start.reset and message.problem is None:
+        elif self._start is not None and message.reset == self._start.reset and message.error is None:
             self.deriver.add_l2_blocks(message.first, message.last, message.blocks)
         self._derive.wake.set()
 
@@ -146,7 +141,7 @@ class DerivationStage:
         if isinstance(message, EngineStatus):
             self._engine_reset = message.reset
 
-    def _on_want_drops(self, peer: Peer, want: WantDrops) -> None:
+    def _on_want_drops(self, peer: ProcessId, want: DropsRequest) -> None:
         self._drops.send(peer, self._journal.history.answer(want))
         if self._drops_are_read:
             self._derive.wake.set()
@@ -156,7 +151,7 @@ class DerivationStage:
             return
         log.info("derivation begins", safe=start.safe_head, base=start.base, reset=start.reset)
         self._start = start
-        self._safe = Applied(start.reset, 0, "accepted", start.safe_head, start.safe_config)
+        self._safe = AttributesResult(start.reset, 0, AttributesOutcome.ACCEPTED, start.safe_head, start.safe_config)
         self._derived = self._wanted_reset = self._waiting = self._no_block = None
         self._sequence = 0
         self.deriver.reset(start)
@@ -168,15 +163,15 @@ class DerivationStage:
         self._pacer.clear()
         self._prefetch_pacer.clear()
 
-    def _applied(self, message: Applied) -> None:
+    def _applied(self, message: AttributesResult) -> None:
         derived = self._derived
         if derived is None or (message.reset, message.sequence) != (derived.reset, derived.sequence):
             return
         self._derived, self._safe = None, message
-        if message.outcome == "refused":
+        if message.outcome is AttributesOutcome.REFUSED:
             self.deriver.refused()
             return
-        if message.outcome == "replaced":
+        if message.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
         log.debug("block derived", block=message.safe_head, origin=derived.derived_from, outcome=message.outcome)
@@ -249,7 +244,7 @@ class DerivationStage:
         if self._start is None:
             return
         self._sequence += 1
-        self._derived = Derived(
+        self._derived = AttributesReady(
             self._start.reset,
             self._sequence,
             output.parent,
@@ -286,19 +281,19 @@ class DerivationStage:
         """Says again what is missing."""
         reset = 0 if self._start is None else self._start.reset
         if self._start is None or self._wanted_reset is not None or self._engine_reset > reset:
-            self._say(self._engine, "start", WantStart(reset, self._wanted_reset), now)
+            self._say(self._engine, "start", StartRequest(reset, self._wanted_reset), now)
         if self._start is None or self._wanted_reset is not None:
             return
         if self._derived is not None:
             self._say(self._engine, "derived", self._derived, now)
         if isinstance(self._waiting, NeedL2Blocks):
             need = self._waiting
-            self._say(self._engine, "l2", WantL2Blocks(reset, need.first, need.last), now)
+            self._say(self._engine, "l2", L2BlocksRequest(reset, need.first, need.last), now)
         missing = self._buffer.missing
         if missing is not None:
-            self._say(self._l1, "l1", WantL1Blocks(*missing), now)
+            self._say(self._l1, "l1", L1BlocksRequest(*missing), now)
         if isinstance(self._waiting, NeedBlobs):
-            self._say(self._blob_client, "blobs", WantBlobs(self._waiting.block, self._waiting.blobs, True), now)
+            self._say(self._blob_client, "blobs", BlobsRequest(self._waiting.block, self._waiting.blobs, True), now)
         self._prefetch_blobs(now)
 
     def _say(self, client: Client, name: str, message: Any, now: float) -> None:
@@ -313,7 +308,7 @@ class DerivationStage:
                 break
             held += 131072 * len(need.blobs)
             names.add(need.block.hash)
-            want = WantBlobs(need.block, need.blobs, False)
+            want = BlobsRequest(need.block, need.blobs, False)
             if need != self._waiting and self._prefetch_pacer.due(need.block.hash, want, now):
                 self._blob_client.send(want)
         self._prefetch_pacer.keep(names)
@@ -331,7 +326,7 @@ class DerivationStage:
     def _is_idle(self) -> bool:
         """Whether the L1 blocks there are have been used up."""
         need, answer = self._waiting, self._no_block
-        if not isinstance(need, NeedL1Block) or answer is None or answer.problem is not None:
+        if not isinstance(need, NeedL1Block) or answer is None or answer.error is not None:
             return False
         return answer.number == need.number and answer.head < need.number
 

@@ -5,23 +5,17 @@ import time
 import msgspec
 import orjson
 
-from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.output import write_text
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
 from rollup_node.stages.derivation.listed_batch import ListedBatch, batch_text, batch_values
 from rollup_node.stages.derivation.listing import Listing
 from rollup_node.stages.derivation.reasons import Why
-from rollup_node.stages.messages import (
-    BlobsFound,
-    BlobsMissing,
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
-    WantBlobs,
-    WantL1Blocks,
-)
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.output import write_text
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block
 
@@ -50,7 +44,7 @@ class ListingStage:
         self._config = config
         self._next = config.first
         self._blocks: dict[int, L1Block] = {}
-        self._contents: dict[Hash, BlobsFound] = {}
+        self._contents: dict[Hash, BlobsResponse] = {}
         self._listing: Listing | None = None
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
         self._problem = ""
@@ -58,7 +52,7 @@ class ListingStage:
         self._stuck_since = time.monotonic()
         self._said: dict[object, float] = {}
         self._schedule = config.rollup.schedule()
-        self._work = Activity("list", self._step)
+        self._work = PeriodicTask("list", self._step)
         self.activities = [self._work]
         self._l1 = bus.connect("l1.blocks", self._on_l1)
         self._blobs = bus.connect("blobs.contents", self._on_blobs)
@@ -78,22 +72,22 @@ class ListingStage:
         """Tells what is wrong."""
         self._publisher.set(Health(problems))
 
-    def _on_l1(self, message: L1BlockFound | L1BlockMissing) -> None:
-        if isinstance(message, L1BlockMissing):
-            if message.problem is not None:
+    def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
+        if isinstance(message, L1BlockUnavailable):
+            if message.error is not None:
                 name = f"L1 block {message.number}"
-                self._problem = message.problem if name in message.problem else f"{name}: {message.problem}"
+                self._problem = message.error if name in message.error else f"{name}: {message.error}"
             elif message.number == self._next:
                 self._problem = f"L1 block {message.number} does not exist yet, the L1 head is {message.head}"
         elif self._next <= message.block.header.number <= self._config.last:
             self._blocks[message.block.header.number] = message.block
         self._work.wake.set()
 
-    def _on_blobs(self, message: BlobsFound | BlobsMissing) -> None:
-        if isinstance(message, BlobsFound):
+    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable) -> None:
+        if isinstance(message, BlobsResponse):
             self._contents[message.block_hash] = message
         else:
-            self._problem = message.problem
+            self._problem = message.error
         self._work.wake.set()
 
     async def _step(self) -> float:
@@ -104,10 +98,10 @@ class ListingStage:
             await write_text(self._config.errors, "".join(self._troubles))
             self._troubles.clear()
         if self._next > self._config.last:
-            raise Finished()
+            raise ExitRequested()
         if self._problem and time.monotonic() - self._stuck_since > PATIENCE_SECONDS:
             await write_text(self._config.errors, f"rollup-node: {self._problem}\n")
-            raise Finished(FAILED_AND_TOLD)
+            raise ExitRequested(EXIT_REPORTED)
         self._ask(time.monotonic())
         return REPEAT_SECONDS
 
@@ -152,7 +146,7 @@ class ListingStage:
             first += 1
         last = min(self._config.last, self._next + WINDOW - 1)
         if first <= last and self._due("l1", now):
-            self._l1.send(WantL1Blocks(first, last - first + 1))
+            self._l1.send(L1BlocksRequest(first, last - first + 1))
         if self._opened is not None and self._opened[1]:
             self._want_blobs(*self._opened, True, now)
         for block in self._blocks.values():
@@ -162,7 +156,7 @@ class ListingStage:
 
     def _want_blobs(self, block: L1Block, blobs: tuple[BlobRef, ...], urgent: bool, now: float) -> None:
         if blobs and block.header.hash not in self._contents and self._due((block.header.hash, urgent), now):
-            self._blobs.send(WantBlobs(block.ref, blobs, urgent))
+            self._blobs.send(BlobsRequest(block.ref, blobs, urgent))
 
     def _due(self, name: object, now: float) -> bool:
         if now - self._said.get(name, -REPEAT_SECONDS) < REPEAT_SECONDS:

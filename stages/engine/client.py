@@ -8,7 +8,6 @@ from typing import Any
 import jwt
 import orjson
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.engine.blocks import KnownBlock, known_block
 from rollup_node.stages.engine.results import (
     Answer,
@@ -21,7 +20,8 @@ from rollup_node.stages.engine.results import (
     Refused,
     UpdateForkchoice,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_from_json, payload_from_block_json
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import (
@@ -31,7 +31,7 @@ from rollup_node.stages.protocol.engine_json import (
     envelope_from_json,
 )
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hexes import HexError, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.mpt import ProofError, verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.stages.messages import Drop, DropsFound, WantDrops
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.messages.derivation import Drop, DropsRequest, DropsResponse
 
 REPEAT_SECONDS = 0.2
 
@@ -27,7 +27,7 @@ class DropsReader:
         """Asks for the next page; the number of the question."""
         self._last_id += 1
         self._asked_at = time.monotonic()
-        self._client.send(WantDrops(self._last_id, self._next))
+        self._client.send(DropsRequest(self._last_id, self._next))
         return self._last_id
 
     def keep_asking(self) -> None:
@@ -44,7 +44,7 @@ class DropsReader:
         """Whether everything that had been dropped when this question was answered has come."""
         return self._answered_id >= question and self._next >= self._total
 
-    def _receive(self, found: DropsFound) -> None:
+    def _receive(self, found: DropsResponse) -> None:
         if found.first > self._next:
             self.forgotten += found.first - self._next
             self._next = found.first

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.origin_selector import L1Window
-from rollup_node.stages.messages import L1BlockFound, L1RefsFound, WantL1Blocks, WantL1Refs
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -26,7 +26,7 @@ class OriginsClient:
         self._on_block = on_block
         self._refs: dict[int, L1BlockRef] = {}
         self._lowest = self._pace = 0
-        self._answer: L1RefsFound | None = None
+        self._answer: L1RefsResponse | None = None
         self._news = asyncio.Event()
         self._wanted: tuple[int, int] = (0, 0)
         self._asked_at = 0.0
@@ -45,15 +45,15 @@ class OriginsClient:
         while (found := self._refs.get(number)) is None:
             answer, self._answer = self._answer, None
             if answer is not None and answer.last == number:
-                if answer.problem is None:
+                if answer.error is None:
                     return None
-                raise TemporaryError(f"L1 block {number} cannot be had: {answer.problem}")
+                raise TemporaryError(f"L1 block {number} cannot be had: {answer.error}")
             now = time.monotonic()
             if now - began > PATIENCE:
                 raise TemporaryError(f"L1 block {number} cannot be had: the l1 process does not answer")
             if now - asked_at >= AGAIN:
                 asked_at = now
-                self._client.send(WantL1Refs(number, WALK[self._pace]))
+                self._client.send(L1RefsRequest(number, WALK[self._pace]))
             await self._wait()
         return found
 
@@ -62,7 +62,7 @@ class OriginsClient:
         now = time.monotonic()
         if count and ((first, count) != self._wanted or now - self._asked_at >= AGAIN):
             self._wanted, self._asked_at = (first, count), now
-            self._client.send(WantL1Blocks(first, count))
+            self._client.send(L1BlocksRequest(first, count))
 
     async def _wait(self) -> None:
         self._news.clear()
@@ -73,15 +73,15 @@ class OriginsClient:
             pass
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, L1RefsFound):
+        if isinstance(message, L1RefsResponse):
             self._take_refs(message)
-        elif isinstance(message, L1BlockFound):
+        elif isinstance(message, L1BlockResponse):
             first, count = self._wanted
             if first <= message.block.header.number < first + count:
                 self._window.note_block(message.block)
                 self._on_block()
 
-    def _take_refs(self, found: L1RefsFound) -> None:
+    def _take_refs(self, found: L1RefsResponse) -> None:
         if len(self._refs) + len(found.refs) > KEPT_REFS:
             self._refs.clear()
         self._refs.update({ref.number: ref for ref in found.refs})

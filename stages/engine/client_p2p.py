@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.messages import BlockArrived, GapEnd, PublishBlock, PublishDone, WantBlocks
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 AGAIN = 1.0
@@ -24,7 +24,7 @@ log = get_logger("engine")
 class _Publishing:
     """A block that is not known to be out; times are monotonic seconds."""
 
-    message: PublishBlock
+    message: PublishRequest
     since: float
     again_at: float
 
@@ -45,7 +45,7 @@ class PeersClient:
     def publish(self, payload: ExecutionPayload) -> None:
         """Hands a block over to be signed and gossiped; returns at once."""
         self._last += 1
-        message, now = PublishBlock(self._last, payload), time.monotonic()
+        message, now = PublishRequest(self._last, payload), time.monotonic()
         self._publishing[message.id] = _Publishing(message, now, now + AGAIN)
         self._client.send(message)
         if len(self._publishing) > MOST_PUBLISHING:
@@ -54,7 +54,7 @@ class PeersClient:
     def want(self, head: int, gap_end: ExecutionPayload | None) -> None:
         """Asks for blocks above the unsafe head's number; with the block above a gap, for those in the gap too."""
         end = None if gap_end is None else GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
-        self._client.send(WantBlocks(head, end))
+        self._client.send(UnsafeBlocksRequest(head, end))
         self._want_at = time.monotonic() + AGAIN
 
     def repeat(self, head: int) -> None:
@@ -77,9 +77,9 @@ class PeersClient:
         self._problem = reason
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, BlockArrived):
+        if isinstance(message, UnsafeBlock):
             self._on_block(message.payload)
-        elif isinstance(message, PublishDone) and message.id in self._publishing:
+        elif isinstance(message, PublishResponse) and message.id in self._publishing:
             if message.error is not None:
                 self._give_up(message.id, message.error)
             else:

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import orjson
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import HeaderError, decode_header, header_hash
-from rollup_node.stages.protocol.hexes import HexError, from_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 

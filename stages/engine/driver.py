@@ -33,7 +33,7 @@ from rollup_node.stages.engine.results import (
     judge_forkchoice,
     judge_insert,
 )
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.block_refs import sealed_problem
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -54,11 +54,11 @@ class Step(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one `Derived` message, in the words of `Applied`. `reason` is a line for the log where
-    something was not as derived; `built` is the payload if one was made."""
+    """What became of one `AttributesReady` message. `reason` is a line for the log where the block is not as derived;
+    `built` is the payload if one was built."""
 
     sequence: int
-    outcome: str
+    outcome: AttributesOutcome
     safe_head: L2BlockRef
     safe_config: SystemConfig
     derived_from: L1BlockRef
@@ -69,7 +69,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Job(msgspec.Struct):
     """Attributes on their way into the engine."""
 
-    derived: Derived
+    derived: AttributesReady
     attributes: PayloadAttributes
     step: Step
     payload_id: bytes = b""
@@ -122,7 +122,7 @@ class Driver:
 
     # --- jobs ------------------------------------------------------------------------------------------------------
 
-    def offer(self, derived: Derived) -> Outcome | None:
+    def offer(self, derived: AttributesReady) -> Outcome | None:
         """Takes attributes as the job in hand; an outcome if they were dealt with before or are stale. Of another
         reset or an old sequence: nothing happens."""
         heads = self.heads
@@ -133,7 +133,7 @@ class Driver:
         if self.job is not None:
             return None
         if derived.parent.number != heads.pending_safe.number:
-            return self._done(derived, "refused", "stale: the parent is not the pending safe head")
+            return self._done(derived, AttributesOutcome.REFUSED, "stale: the parent is not the pending safe head")
         if derived.parent.hash != heads.pending_safe.hash:
             raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
         if heads.unsafe.number < heads.pending_safe.number:
@@ -297,8 +297,8 @@ class Driver:
         if job.derived.concluding:
             self.safe_config, self.backup = found.config, None
         self.promoted_from = None if self.settle() is None else job.derived.derived_from
-        word = "replaced" if job.replaced else "accepted"
-        return self._done(job.derived, word, job.reason, job.payload)
+        outcome = AttributesOutcome.REPLACED_BY_DEPOSITS if job.replaced else AttributesOutcome.ACCEPTED
+        return self._done(job.derived, outcome, job.reason, job.payload)
 
     def _invalid(self, job: Job, reason: str) -> Outcome | None:
         """The engine says that the attributes, or the block made of them, are invalid (attributes-rules 4.5)."""
@@ -319,10 +319,14 @@ class Driver:
         self.restoring = self.backup is not None
         self.heads = self.heads.without_pending()
         self.pending_config = self.safe_config
-        return self._done(job.derived, "refused", reason)
+        return self._done(job.derived, AttributesOutcome.REFUSED, reason)
 
     def _done(
-        self, derived: Derived, outcome: str, reason: str | None, built: ExecutionPayload | None = None
+        self,
+        derived: AttributesReady,
+        outcome: AttributesOutcome,
+        reason: str | None,
+        built: ExecutionPayload | None = None,
     ) -> Outcome:
         self.job = None
         if self.heads is None or self.pending_config is None:

@@ -7,9 +7,7 @@ import asyncio
 import time
 from typing import Any
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.log import get_logger
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.base_search import Base, BaseSearch
 from rollup_node.stages.engine.client import EngineClient
 from rollup_node.stages.engine.client_ancestors import Ancestors
@@ -34,8 +32,12 @@ from rollup_node.stages.engine.server_status import StatusServer
 from rollup_node.stages.engine.start_search import NeedGenesis, NeedOrigin, NeedParent, StartSearch
 from rollup_node.stages.engine.store_sequencer import SequencerMemory
 from rollup_node.stages.engine.template import sequencer_attributes
-from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, PipelineStart
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import AttributesOutcome, EngineStatus, PipelineStart
+from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -78,11 +80,11 @@ class EngineStage:
         self.without_origin = False
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.drive, self.sequence, self.finalize, self.read, _ = own = (
-            Activity("drive", self._drive),
-            Activity("sequence", self._sequence),
-            Activity("finalize", self._finalize),
-            Activity("read", self._read),
-            Activity("watch", self._watch),
+            PeriodicTask("drive", self._drive),
+            PeriodicTask("sequence", self._sequence),
+            PeriodicTask("finalize", self._finalize),
+            PeriodicTask("read", self._read),
+            PeriodicTask("watch", self._watch),
         )
         self.unsafe = UnsafeChain(config, bus, meter, self.driver, self, self.lock, lambda: self.unconfirmed is None)
         self.activities = [*own, *self.unsafe.activities]
@@ -282,7 +284,7 @@ class EngineStage:
             return
         self.settle_at = time.monotonic() + SETTLE_SECONDS
         self.blocks.applied(self.driver.reset, outcome)
-        if outcome.safe_head == heads.safe and outcome.outcome != "refused":
+        if outcome.safe_head == heads.safe and outcome.outcome is not AttributesOutcome.REFUSED:
             self.finality.note_safe(heads.safe, outcome.derived_from)
         if outcome.reason is not None:
             log.warn(f"derived block {outcome.outcome}", safe=outcome.safe_head, reason=outcome.reason)

@@ -6,14 +6,14 @@ import time
 import msgspec
 import orjson
 
-from rollup_node.ipc.activity import FAILED_AND_TOLD, Finished
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.output import write_text
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.client_drops import DropsReader
 from rollup_node.stages.engine.process_replay import FAILURES, RESET, ReplayConfig, ReplayStage
 from rollup_node.stages.engine.replay import Judged
-from rollup_node.stages.messages import Drop
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.output import write_text
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+from rollup_node.stages.messages.derivation import Drop
 
 LAST_SECONDS = 5.0
 STEP_SECONDS = 0.2
@@ -53,9 +53,9 @@ class ExplainStage(ReplayStage):
     async def _go_on(self) -> float:
         try:
             if self._is_past_last_l1():
-                raise Finished()
+                raise ExitRequested()
             return min(STEP_SECONDS, await self._advance())
-        except (*FAILURES, Finished) as end:
+        except (*FAILURES, ExitRequested) as end:
             self._end, self._last_question = end, self._drops.ask()
             self._ends_by = time.monotonic() + LAST_SECONDS
             return STEP_SECONDS
@@ -70,10 +70,10 @@ class ExplainStage(ReplayStage):
     async def _conclude(self, end: Exception) -> None:
         if self._drops.forgotten:
             await self._warn(f"{self._drops.forgotten} drops were forgotten before they were read")
-        if isinstance(end, Finished):
+        if isinstance(end, ExitRequested):
             raise end
         await self._fail(end)
-        raise Finished(FAILED_AND_TOLD)
+        raise ExitRequested(EXIT_REPORTED)
 
     async def _write_drops(self) -> None:
         lines = [self._drop_line(drop) for drop in self._drops.take() if self._is_in_range(drop)]

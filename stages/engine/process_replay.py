@@ -8,28 +8,28 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.ipc.activity import FAILED_AND_TOLD, Activity, Finished
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.output import write_text
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.base_search import Base, BaseSearch
 from rollup_node.stages.engine.blocks import KnownBlock, UnreadableBlockError, known_block
 from rollup_node.stages.engine.client_l1 import OriginsClient
 from rollup_node.stages.engine.client_source import BlockSource, EngineSource, FileSource, SourceError
 from rollup_node.stages.engine.origin_selector import L1Window
 from rollup_node.stages.engine.replay import UNKNOWN_HASH, Judged, judge
-from rollup_node.stages.messages import (
-    Applied,
-    DerivationStatus,
-    Derived,
-    Drops,
-    Health,
-    L1Heads,
-    L2BlocksFound,
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.output import write_text
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested, PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus, Drops
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesReady,
+    AttributesResult,
+    L2BlocksRequest,
+    L2BlocksResponse,
     PipelineStart,
-    WantL2Blocks,
-    WantStart,
+    StartRequest,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import L2BlockContent
@@ -74,16 +74,16 @@ class ReplayStage:
         self._config = config
         self._source: BlockSource | None = None
         self._begin: PipelineStart | None = None
-        self._peer: Peer | None = None
-        self._derived: Derived | None = None
-        self._applied: Applied | None = None
-        self._reads: list[tuple[Peer, WantL2Blocks]] = []
+        self._peer: ProcessId | None = None
+        self._derived: AttributesReady | None = None
+        self._applied: AttributesResult | None = None
+        self._reads: list[tuple[ProcessId, L2BlocksRequest]] = []
         self._problem = ""
         self._l1_used_up = False
         self._status: DerivationStatus | None = None
         self._moved_at = time.monotonic()
         self._give_up: str | None = None
-        self._work = Activity("replay", self._step)
+        self._work = PeriodicTask("replay", self._step)
         self.activities = [self._work]
         self._server = bus.serve("engine.blocks", self._take)
         bus.serve("engine.control", lambda peer, message: None)
@@ -112,14 +112,14 @@ class ReplayStage:
 
     # --- what comes in ---
 
-    def _take(self, peer: Peer, message: Any) -> None:
+    def _take(self, peer: ProcessId, message: Any) -> None:
         self._peer = peer
-        if isinstance(message, WantStart):
+        if isinstance(message, StartRequest):
             if message.reset == RESET and message.reason is not None:
                 self._give_up = f"derivation cannot go on: {message.reason}"
             elif self._begin is not None:
                 self._server.send(peer, self._begin)
-        elif isinstance(message, Derived):
+        elif isinstance(message, AttributesReady):
             if self._applied is not None and message.sequence == self._applied.sequence:
                 self._server.send(peer, self._applied)
             else:
@@ -161,7 +161,7 @@ class ReplayStage:
             return await self._advance()
         except FAILURES as error:
             await self._fail(error)
-            raise Finished(FAILED_AND_TOLD) from None
+            raise ExitRequested(EXIT_REPORTED) from None
 
     async def _advance(self) -> float:
         if self._begin is None:
@@ -222,7 +222,7 @@ class ReplayStage:
         payload = await self._source.payload(number)
         return None if payload is None else known_block(payload, self._config.rollup)
 
-    async def _judge(self, derived: Derived) -> None:
+    async def _judge(self, derived: AttributesReady) -> None:
         assert self._source is not None
         if derived.reset != RESET or self._is_answered(derived):
             return
@@ -234,12 +234,14 @@ class ReplayStage:
         if judged.differences:
             raise GiveUp(f"block {number} differs from the source in {judged.differences[0]}", *judged.differences[1:])
         if number >= self._config.last:
-            raise Finished()
-        self._applied = Applied(RESET, derived.sequence, "accepted", judged.safe_head, judged.safe_config)
+            raise ExitRequested()
+        self._applied = AttributesResult(
+            RESET, derived.sequence, AttributesOutcome.ACCEPTED, judged.safe_head, judged.safe_config
+        )
         if self._peer is not None:
             self._server.send(self._peer, self._applied)
 
-    def _is_answered(self, derived: Derived) -> bool:
+    def _is_answered(self, derived: AttributesReady) -> bool:
         """Whether this comes again; a restarted derivation counts from the beginning and is not followed."""
         if self._applied is None:
             return False
@@ -247,7 +249,7 @@ class ReplayStage:
             raise GiveUp("the derivation process was restarted in mid-run: run the command again")
         return derived.sequence == self._applied.sequence
 
-    async def _answer_read(self, peer: Peer, want: WantL2Blocks) -> None:
+    async def _answer_read(self, peer: ProcessId, want: L2BlocksRequest) -> None:
         assert self._source is not None
         blocks, missing = [], None
         for number in range(want.first, want.last + 1):
@@ -259,7 +261,7 @@ class ReplayStage:
         if missing is not None:
             self._give_up = f"a span batch overlaps block {missing}, which the L2 source does not have"
             return
-        self._server.send(peer, L2BlocksFound(RESET, want.first, want.last, tuple(blocks), None))
+        self._server.send(peer, L2BlocksResponse(RESET, want.first, want.last, tuple(blocks), None))
 
     # --- output ---
 

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.log import get_logger
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.blocks import UnreadableBlockError, known_block
 from rollup_node.stages.engine.client_p2p import PeersClient
 from rollup_node.stages.engine.config import EngineConfig
@@ -17,7 +15,9 @@ from rollup_node.stages.engine.heads import Heads
 from rollup_node.stages.engine.results import Answer, Call, InsertPayload, Verdict, judge_insert
 from rollup_node.stages.engine.server_payloads import PayloadsServer
 from rollup_node.stages.engine.unsafe_queue import UnsafeQueue
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
@@ -63,14 +63,14 @@ class UnsafeChain:
         self._gap_at = 0.0
         self._head: Hash | None = None
         self.queue = UnsafeQueue()
-        self._insert = Activity("unsafe blocks", self._step)
+        self._insert = PeriodicTask("unsafe blocks", self._step)
         self.activities = [self._insert]
         self._peers: PeersClient | None = None
         if config.p2p:
             self._peers = PeersClient(bus, meter, self.add)
-            serve = Activity("blocks for peers", self._serve)
+            serve = PeriodicTask("blocks for peers", self._serve)
             self._payloads = PayloadsServer(bus, engine.payload, serve.wake.set)
-            self.activities += [Activity("blocks from peers", self._follow), serve]
+            self.activities += [PeriodicTask("blocks from peers", self._follow), serve]
 
     def add(self, payload: ExecutionPayload) -> None:
         """Takes a block from gossip, a peer or an operator."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import differences
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -32,7 +32,7 @@ class Judged(msgspec.Struct, frozen=True):
     differences: tuple[str, ...]
 
 
-def judge(rollup: RollupConfig, derived: Derived, known: ExecutionPayload | None) -> Judged:
+def judge(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayload | None) -> Judged:
     """Compares attributes with the source's block of the same number, if it has one."""
     attributes, number = derived.attributes, derived.parent.number + 1
     info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))
@@ -90,7 +90,7 @@ def _shown(transactions: Sequence[bytes], place: int) -> str:
     return f"{to_hex(keccak256(raw))} ({len(raw)} bytes)"
 
 
-def _values(derived: Derived, number: int, info: L1Info, block_hash: Hash | None) -> dict[str, Any]:
+def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Hash | None) -> dict[str, Any]:
     attributes = derived.attributes
     root = attributes.parent_beacon_root
     values: dict[str, Any] = {

@@ -33,7 +33,7 @@ from rollup_node.stages.engine.results import (
 from rollup_node.stages.protocol.block_refs import sealed_problem
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 

@@ -5,16 +5,16 @@ A start belongs to one life of derivation. A new life, or one that gives a start
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.log import get_logger
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.driver import Outcome
-from rollup_node.stages.messages import (
-    Applied,
-    Derived,
-    L2BlocksFound,
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.messages.engine import (
+    AttributesReady,
+    AttributesResult,
+    L2BlocksRequest,
+    L2BlocksResponse,
     PipelineStart,
-    WantL2Blocks,
-    WantStart,
+    StartRequest,
 )
 
 log = get_logger("engine")
@@ -30,12 +30,12 @@ class BlocksServer:
     def __init__(self, bus: Bus, on_reset: Callable[[str], None], wake: Callable[[], None]) -> None:
         self._on_reset = on_reset
         self._wake = wake
-        self.peer: Peer | None = None
+        self.peer: ProcessId | None = None
         self.start: PipelineStart | None = None
-        self.owner: Peer | None = None
+        self.owner: ProcessId | None = None
         self.restart_wanted = False
-        self.derived: Derived | None = None
-        self.reads: list[tuple[Peer, WantL2Blocks]] = []
+        self.derived: AttributesReady | None = None
+        self.reads: list[tuple[ProcessId, L2BlocksRequest]] = []
         self._server = bus.serve("engine.blocks", self._take)
 
     def begin(self, start: PipelineStart) -> None:
@@ -53,25 +53,25 @@ class BlocksServer:
     def applied(self, reset: int, outcome: Outcome) -> None:
         """Tells derivation what became of its attributes."""
         if self.owner is not None:
-            message = Applied(reset, outcome.sequence, outcome.outcome, outcome.safe_head, outcome.safe_config)
+            message = AttributesResult(reset, outcome.sequence, outcome.outcome, outcome.safe_head, outcome.safe_config)
             self._server.send(self.owner, message)
 
-    def answer_read(self, peer: Peer, found: L2BlocksFound) -> None:
+    def answer_read(self, peer: ProcessId, found: L2BlocksResponse) -> None:
         """Sends blocks that were read."""
         self._server.send(peer, found)
 
-    def _take(self, peer: Peer, message: Any) -> None:
+    def _take(self, peer: ProcessId, message: Any) -> None:
         if self.peer is not None and peer.incarnation < self.peer.incarnation:
             return
         self.peer = peer
-        if isinstance(message, WantStart):
+        if isinstance(message, StartRequest):
             self._want_start(peer, message)
-        elif isinstance(message, Derived):
+        elif isinstance(message, AttributesReady):
             self._want_block(message)
-        elif isinstance(message, WantL2Blocks):
+        elif isinstance(message, L2BlocksRequest):
             self._want_read(peer, message)
 
-    def _want_start(self, peer: Peer, message: WantStart) -> None:
+    def _want_start(self, peer: ProcessId, message: StartRequest) -> None:
         if self.start is None:
             return
         if self.owner is None or (self.owner == peer and message.reset < self.start.reset):
@@ -84,7 +84,7 @@ class BlocksServer:
             self.restart_wanted = True
             self._wake()
 
-    def _want_block(self, message: Derived) -> None:
+    def _want_block(self, message: AttributesReady) -> None:
         if self.start is None or self.owner != self.peer:
             return
         if message.reset < self.start.reset:
@@ -93,7 +93,7 @@ class BlocksServer:
             self.derived = message
             self._wake()
 
-    def _want_read(self, peer: Peer, message: WantL2Blocks) -> None:
+    def _want_read(self, peer: ProcessId, message: L2BlocksRequest) -> None:
         same = [read for read in self.reads if read == (peer, message)]
         if not same and len(self.reads) < MAX_READS and 0 <= message.last - message.first < MAX_BLOCKS:
             self.reads.append((peer, message))

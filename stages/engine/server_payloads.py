@@ -3,8 +3,8 @@
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.stages.messages import PayloadFound, WantPayload
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -19,7 +19,7 @@ class PayloadsServer:
         self, bus: Bus, read: Callable[[int], Awaitable[ExecutionPayload | None]], wake: Callable[[], None]
     ) -> None:
         self._read, self._wake = read, wake
-        self._waiting: deque[tuple[Peer, WantPayload]] = deque()
+        self._waiting: deque[tuple[ProcessId, PayloadRequest]] = deque()
         self._server = bus.serve("engine.payloads", self._take)
 
     async def step(self) -> None:
@@ -27,13 +27,13 @@ class PayloadsServer:
         while self._waiting:
             peer, wanted = self._waiting[0]
             try:
-                found = PayloadFound(wanted.id, await self._read(wanted.number), None)
+                found = PayloadResponse(wanted.id, await self._read(wanted.number), None)
             except TemporaryError as error:
-                found = PayloadFound(wanted.id, None, str(error))
+                found = PayloadResponse(wanted.id, None, str(error))
             self._waiting.popleft()
             self._server.send(peer, found)
 
-    def _take(self, peer: Peer, message: WantPayload) -> None:
+    def _take(self, peer: ProcessId, message: PayloadRequest) -> None:
         if (peer, message) not in self._waiting and len(self._waiting) < MOST_WAITING:
             self._waiting.append((peer, message))
             self._wake()

@@ -6,12 +6,13 @@ from rollup_node.stages.engine.client import EngineClient
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.server_blocks import BlocksServer
 from rollup_node.stages.engine.server_control import ControlServer
-from rollup_node.stages.messages import EngineStatus, L2BlocksFound, OutputFound, WantL2Blocks, WantOutput
+from rollup_node.stages.messages.control import OutputRequest, OutputResponse
+from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.stages.protocol.block_refs import BlockError, block_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hashes import output_root
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
@@ -50,7 +51,7 @@ class Reader:
             self._control.outputs.remove((peer, asked))
             self._control.answer(peer, answer)
 
-    async def _contents(self, wanted: WantL2Blocks) -> L2BlocksFound:
+    async def _contents(self, wanted: L2BlocksRequest) -> L2BlocksResponse:
         problem: str | None = None
         contents: tuple[L2BlockContent, ...] = ()
         try:
@@ -61,21 +62,21 @@ class Reader:
                 contents = tuple(self._content(payload) for payload in payloads)
         except (TemporaryError, BlockError) as error:
             problem = str(error)
-        return L2BlocksFound(wanted.reset, wanted.first, wanted.last, contents, problem)
+        return L2BlocksResponse(wanted.reset, wanted.first, wanted.last, contents, problem)
 
     def _content(self, payload: ExecutionPayload) -> L2BlockContent:
         return L2BlockContent(block_ref_of_payload(self._config.rollup, payload), payload.transactions)
 
-    async def _output(self, asked: WantOutput) -> OutputFound:
+    async def _output(self, asked: OutputRequest) -> OutputResponse:
         """optimism_outputAtBlock: the heads told with it are those when the block was read."""
         try:
             payload, status = await self._find(asked.number)
             ref = block_ref_of_payload(self._config.rollup, payload)
             storage = await self._storage_root(payload, ref)
         except (OutputError, TemporaryError, BlockError) as error:
-            return OutputFound(asked.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            return OutputResponse(asked.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
         root = output_root(payload.state_root, storage, payload.block_hash)
-        return OutputFound(asked.id, None, ref, root, payload.state_root, storage, status)
+        return OutputResponse(asked.id, None, ref, root, payload.state_root, storage, status)
 
     async def _find(self, number: int) -> tuple[ExecutionPayload, EngineStatus]:
         what = "failed to get L2 block ref with sync status: failed to determine L2BlockRef of height"

@@ -2,10 +2,11 @@
 
 import time
 
-from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.heads import Heads
-from rollup_node.stages.messages import EngineStatus, Health
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.types import L2BlockRef
 
 

@@ -3,7 +3,7 @@ a sequencer that was stopped, nor stop one that was started."""
 
 from pathlib import Path
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 
 ACTIVE, STOPPED = "active", "stopped"
 

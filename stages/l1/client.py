@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import orjson
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unusable
-from rollup_node.stages.metrics import Meter
-from rollup_node.stages.protocol.hexes import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.l1.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.runtime_config import SIGNER_SLOT, address_in, proven_value, stored_value
 from rollup_node.stages.l1.verify import InvalidDataError, verify_header
-from rollup_node.stages.messages import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hexes import to_hex, to_quantity
+from rollup_node.stages.protocol.hex_encoding import to_hex, to_quantity
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 
 log = get_logger("l1")

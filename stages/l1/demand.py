@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from rollup_node.stages.l1.window import Range
-from rollup_node.stages.messages import L1BlockMissing
+from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import Hash, L1Block
 
 MAX_COUNT = 1024
@@ -66,7 +66,7 @@ class Demand:
 
     def missing(
         self, head: int | None, no_head: str | None, failure: Callable[[int], tuple[str | None] | None]
-    ) -> L1BlockMissing | None:
+    ) -> L1BlockUnavailable | None:
         """What to say of the first block that the client waits for: that it is not there yet, or cannot be had. With
         the head unknown the reason is `no_head`; None lets all numbers count as visible."""
         number = next((number for number in self._numbers() if number not in self._sent), None)
@@ -74,13 +74,13 @@ class Demand:
             return None
         visible = self.visible(head)
         if visible is None and no_head is not None:
-            return L1BlockMissing(number, 0, no_head)
+            return L1BlockUnavailable(number, 0, no_head)
         if visible is not None and number > visible:
-            return L1BlockMissing(number, max(visible, 0), None)
+            return L1BlockUnavailable(number, max(visible, 0), None)
         failed = failure(number)
         if failed is None:
             return None
-        return L1BlockMissing(number, max(number - 1, 0) if visible is None else visible, failed[0])
+        return L1BlockUnavailable(number, max(number - 1, 0) if visible is None else visible, failed[0])
 
     def _numbers(self) -> range:
         return range(self._first, self._first + self._count)

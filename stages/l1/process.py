@@ -8,11 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus, Peer, Server
-from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
-from rollup_node.ipc.log import get_logger
-from rollup_node.ipc.pool import TaskFailed
+from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
+from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.l1.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.client_refs import RefsReader
 from rollup_node.stages.l1.client_runtime import RuntimeConfigReader
@@ -24,8 +25,8 @@ from rollup_node.stages.l1.methods import is_unusable
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, block_ref
 from rollup_node.stages.l1.window import Fetch, Window
-from rollup_node.stages.messages import Health, L1BlockFound, L1Heads, WantL1Blocks, WantL1Refs
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 
@@ -41,7 +42,7 @@ _Troubles = (EndpointError, RpcFailure, InvalidDataError, TaskFailed)
 class _Client:
     """A process that asks for blocks, and by which channel."""
 
-    peer: Peer
+    peer: ProcessId
     server: Server
     demand: Demand
 
@@ -72,18 +73,18 @@ class L1Stage:
         self._block_problems: tuple[str, ...] = ()
         self._changed_at, self._is_stuck = time.monotonic(), False
         self._polling = config.poll_interval > 0
-        self._blocks = Activity("blocks", self._step_blocks)
+        self._blocks = PeriodicTask("blocks", self._step_blocks)
         self.activities = [self._blocks]
         if self._polling:
-            self.activities.append(Activity("head", self._step_head))
+            self.activities.append(PeriodicTask("head", self._step_head))
         if config.epoch_poll_interval > 0:
-            self.activities.append(Activity("finality", self._step_finality))
+            self.activities.append(PeriodicTask("finality", self._step_finality))
         self._pool = bus.dispatch("work.l1")
         self._publisher = bus.publish("status.l1")
         if config.runtime_config:
             reader = RuntimeConfigReader(config, self._endpoints, self._head_number, self._publisher.set)
-            self.activities.append(Activity("runtime config", reader.step))
-        refs = Activity("references", self._step_refs)
+            self.activities.append(PeriodicTask("runtime config", reader.step))
+        refs = PeriodicTask("references", self._step_refs)
         self.activities.append(refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
         self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=0.5))
@@ -192,8 +193,8 @@ class L1Stage:
     # --- blocks ----------------------------------------------------------------------------------------------------
 
     def _serve(self, bus: Bus, channel: str, new_demand: Callable[[], Demand]) -> Server:
-        def wanted(peer: Peer, want: WantL1Blocks | WantL1Refs) -> None:
-            if isinstance(want, WantL1Refs):
+        def wanted(peer: ProcessId, want: L1BlocksRequest | L1RefsRequest) -> None:
+            if isinstance(want, L1RefsRequest):
                 self._refs.ask(peer, want)
                 return
             client = self._clients.get((channel, peer.row))
@@ -260,7 +261,7 @@ class L1Stage:
     def _hand_out(self, client: _Client) -> bool:
         """Sends a client what it wants and is there; False when its queue is full or it is gone."""
         for block in client.demand.to_send(self._window.get, self._head_number()):
-            if not client.server.send(client.peer, L1BlockFound(block)):
+            if not client.server.send(client.peer, L1BlockResponse(block)):
                 return False
             client.demand.sent(block, time.monotonic())
         return True

@@ -5,7 +5,7 @@ from typing import Any
 
 from rollup_node.stages.l1.filter import Filter, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
-from rollup_node.stages.protocol.hexes import HexError, from_hex, from_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
 from rollup_node.stages.protocol.types import Log

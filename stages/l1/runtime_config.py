@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.protocol.hexes import HexError, from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.mpt import ProofError, verify_account, verify_storage
 from rollup_node.stages.protocol.types import Address, Hash
 

@@ -9,7 +9,7 @@ import orjson
 from rollup_node.stages.l1.filter import Filter, bloom_excludes_logs
 from rollup_node.stages.protocol.hashes import withdrawals_root
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
-from rollup_node.stages.protocol.hexes import HexError, from_quantity, hash_from_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.stages.messages import PayloadFound, WantPayload
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 AGAIN = 1.0
@@ -16,14 +16,14 @@ class BlockReader:
 
     def __init__(self, bus: Bus) -> None:
         self._last = 0
-        self._waiting: dict[int, asyncio.Future[PayloadFound]] = {}
+        self._waiting: dict[int, asyncio.Future[PayloadResponse]] = {}
         self._client = bus.connect("engine.payloads", self._take)
 
     async def read(self, number: int) -> ExecutionPayload | None:
         """The canonical block of a number, None if there is none; TimeoutError if the engine cannot say in time."""
         self._last += 1
-        want = WantPayload(self._last, number)
-        answer: asyncio.Future[PayloadFound] = asyncio.get_running_loop().create_future()
+        want = PayloadRequest(self._last, number)
+        answer: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
         self._waiting[want.id] = answer
         try:
             async with asyncio.timeout(PATIENCE):
@@ -33,8 +33,8 @@ class BlockReader:
         finally:
             del self._waiting[want.id]
         found = answer.result()
-        if found.problem is not None:
-            raise TimeoutError(found.problem)
+        if found.error is not None:
+            raise TimeoutError(found.error)
         return found.payload
 
     def _take(self, message: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p import nat_pmp, nat_upnp
 from rollup_node.stages.p2p.client_nat_routers import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
 from rollup_node.stages.p2p.gater import Subnet, parse_ip

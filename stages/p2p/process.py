@@ -4,11 +4,13 @@ processes ask of it. Nothing that peers send can end it."""
 import time
 from typing import Any
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.messages import GapEnd, Health, PeerStatus, RuntimeConfig
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.block_signing import LocalSigner, Signers
 from rollup_node.stages.p2p.block_validation import BlockValidator
 from rollup_node.stages.p2p.client_engine import BlockReader
@@ -31,7 +33,7 @@ from rollup_node.stages.p2p.transport_scores import ScoreKeeper
 from rollup_node.stages.p2p.transport_sync import SyncClient, SyncServer
 from rollup_node.stages.p2p.transport_upkeep import Upkeep
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 
@@ -75,18 +77,18 @@ class P2pStage:
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
         self.activities = [
-            Activity("listen for peers", self._open),
+            PeriodicTask("listen for peers", self._open),
             self.gossip.heartbeat,
             self.keeper.activity,
-            Activity("status", self._tell),
+            PeriodicTask("status", self._tell),
             *self.upkeep.activities,
         ]
         if self.sync is not None:
             self.activities.append(self.sync.activity)
         if not config.no_discovery:
-            self.activities.append(Activity("discovery", lambda: self._found_step("discovery")))
+            self.activities.append(PeriodicTask("discovery", lambda: self._found_step("discovery")))
         if config.nat:
-            self.activities.append(Activity("port forwarding", lambda: self._found_step("port forwarding")))
+            self.activities.append(PeriodicTask("port forwarding", lambda: self._found_step("port forwarding")))
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 

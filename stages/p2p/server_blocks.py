@@ -5,8 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.stages.messages import BlockArrived, GapEnd, PublishBlock, PublishDone, WantBlocks
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishResponse, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
@@ -27,9 +27,9 @@ class BlocksServer:
         on_gap: Callable[[int, GapEnd], None],
     ) -> None:
         self._publish, self._is_ready, self._on_gap = publish, is_ready, on_gap
-        self._engine: Peer | None = None
+        self._engine: ProcessId | None = None
         self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
-        self._done: OrderedDict[int, PublishDone] = OrderedDict()
+        self._done: OrderedDict[int, PublishResponse] = OrderedDict()
         self.published = 0
         self._server = bus.serve("p2p.blocks", self._take)
 
@@ -37,27 +37,27 @@ class BlocksServer:
         """Hands a block on."""
         self._keep(payload)
         if self._engine is not None:
-            self._server.send(self._engine, BlockArrived(payload))
+            self._server.send(self._engine, UnsafeBlock(payload))
 
-    def _take(self, engine: Peer, message: Any) -> None:
+    def _take(self, engine: ProcessId, message: Any) -> None:
         if self._engine is None or engine.incarnation > self._engine.incarnation:
             self._engine = engine
             self._done.clear()
             for payload in self._recent.values():
-                self._server.send(engine, BlockArrived(payload))
+                self._server.send(engine, UnsafeBlock(payload))
         elif engine.incarnation < self._engine.incarnation:
             return
-        if isinstance(message, PublishBlock):
+        if isinstance(message, PublishRequest):
             self._take_own(engine, message)
-        elif isinstance(message, WantBlocks) and message.gap_end is not None:
+        elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
             self._on_gap(message.head, message.gap_end)
 
-    def _take_own(self, engine: Peer, message: PublishBlock) -> None:
+    def _take_own(self, engine: ProcessId, message: PublishRequest) -> None:
         done = self._done.get(message.id)
         if done is None and not self._is_ready():
             return
         if done is None:
-            done = self._done[message.id] = PublishDone(message.id, self._publish(message.payload))
+            done = self._done[message.id] = PublishResponse(message.id, self._publish(message.payload))
             if done.error is None:
                 self.published += 1
                 self._keep(message.payload)

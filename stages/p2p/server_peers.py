@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.stages.messages import PeerAnswer, PeerCall
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.p2p.discv5.transport_udp import DiscoveryServer
 from rollup_node.stages.p2p.gater import parse_ip, parse_subnet
 from rollup_node.stages.p2p.hosting import ConnectionInfo, DialError
@@ -146,8 +146,8 @@ class PeersServer:
 
     def __init__(self, bus: Bus, host: Host, directory: Directory, diagnosis: Callable[[], Any]) -> None:
         self._host, self._directory = host, directory
-        self._answers: OrderedDict[tuple[Peer, int], PeerAnswer] = OrderedDict()
-        self._running: set[tuple[Peer, int]] = set()
+        self._answers: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
+        self._running: set[tuple[ProcessId, int]] = set()
         self._methods: dict[str, Callable[[str], Any]] = {
             "self": lambda _: directory.own(),
             "peers": lambda connected_only: directory.all(connected_only == "True"),
@@ -170,7 +170,7 @@ class PeersServer:
         }
         self._server = bus.serve("p2p.control", self._take)
 
-    def _take(self, peer: Peer, call: PeerCall) -> None:
+    def _take(self, peer: ProcessId, call: PeerRequest) -> None:
         key = (peer, call.id)
         known = self._answers.get(key)
         if known is not None:
@@ -179,7 +179,7 @@ class PeersServer:
             self._running.add(key)
             self._begin(key, call)
 
-    def _begin(self, key: tuple[Peer, int], call: PeerCall) -> None:
+    def _begin(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
         """Answers at once, or when what takes its time is done."""
         try:
             method = self._methods.get(call.method)
@@ -187,21 +187,21 @@ class PeersServer:
                 raise CallProblem(f"there is no call {call.method!r}", INVALID_PARAMETER)
             found = method(call.argument)
         except CallProblem as problem:
-            self._answer(key, PeerAnswer(call.id, b"", str(problem), problem.code))
+            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
         else:
             if asyncio.iscoroutine(found):
                 self._host.spawn(self._finish(key, call, found))
             else:
-                self._answer(key, PeerAnswer(call.id, msgspec.json.encode(found), None, 0))
+                self._answer(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
 
-    async def _finish(self, key: tuple[Peer, int], call: PeerCall, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish(self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-            self._answer(key, PeerAnswer(call.id, b"null", None, 0))
+            self._answer(key, PeerResponse(call.id, b"null", None, 0))
         except CallProblem as problem:
-            self._answer(key, PeerAnswer(call.id, b"", str(problem), problem.code))
+            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
 
-    def _answer(self, key: tuple[Peer, int], answer: PeerAnswer) -> None:
+    def _answer(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
         self._running.discard(key)
         self._answers[key] = answer
         if len(self._answers) > KEPT_ANSWERS:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import MEMORY
 
 _VERSION = 1

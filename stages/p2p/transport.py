@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.hosting import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.identity import Identity, PeerId, short_text

@@ -3,7 +3,7 @@ is to be asked (`p2p.nat`), forwards our ports; both say at which address others
 
 from collections.abc import Callable
 
-from rollup_node.ipc.activity import Activity
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.client_nat import NatKeeper, Targets
 from rollup_node.stages.p2p.client_nat_routers import Outer, Wanted
 from rollup_node.stages.p2p.discv5.enr import Enr
@@ -37,13 +37,13 @@ class PeerFinder:
         host.on_event(self._heard)
 
     @property
-    def activities(self) -> tuple[Activity, ...]:
+    def activities(self) -> tuple[PeriodicTask, ...]:
         """What the runtime repeats once `start` is over."""
         found = []
         if self.server is not None:
-            found.append(Activity("discovery", self.server.step))
+            found.append(PeriodicTask("discovery", self.server.step))
         if self._nat is not None:
-            found.append(Activity("port forwarding", self._nat.step))
+            found.append(PeriodicTask("port forwarding", self._nat.step))
         return tuple(found)
 
     async def start(self) -> None:

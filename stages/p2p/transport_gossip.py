@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p import block_message
 from rollup_node.stages.p2p.block_signing import LocalSigner
 from rollup_node.stages.p2p.block_ssz import SszError
@@ -82,7 +82,7 @@ class GossipService:
         for protocol in PROTOCOLS:
             host.handle(protocol, self._listen)
         host.on_event(self._heard)
-        self.heartbeat = Activity("gossip", self._beat)
+        self.heartbeat = PeriodicTask("gossip", self._beat)
 
     @property
     def topics(self) -> list[str]:

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.p2p.admission import HalfOpen, is_crowded
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.connection_manager import ConnectionManager

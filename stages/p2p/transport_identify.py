@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p import identify
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gater import is_believable, parse_ip

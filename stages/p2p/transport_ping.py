@@ -4,7 +4,7 @@ import asyncio
 import os
 from typing import Protocol
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.hosting import HostApi, Stream, StreamError
 from rollup_node.stages.p2p.identity import PeerId, short_text

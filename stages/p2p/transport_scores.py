@@ -3,7 +3,7 @@ of bans, and both are counted (node-behaviour 13.8, 13.9)."""
 
 import time
 
-from rollup_node.ipc.activity import Activity
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.hosting import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity import PeerId
 from rollup_node.stages.p2p.peer_records import GossipScores, ReqRespScores
@@ -22,7 +22,7 @@ class ScoreKeeper:
     def __init__(self, host: Host, scores: PeerScores) -> None:
         self._host, self._scores = host, scores
         self._save_at = 0.0
-        self.activity = Activity("scores", self._step)
+        self.activity = PeriodicTask("scores", self._step)
         host.on_event(self._heard)
 
     def record(self, peer: PeerId) -> Record:

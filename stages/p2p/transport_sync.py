@@ -5,8 +5,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p import sync_wire
 from rollup_node.stages.p2p.block_ssz import SszError
 from rollup_node.stages.p2p.hosting import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
@@ -83,7 +83,7 @@ class SyncClient:
         self._host, self._planner = host, planner
         self._is_static, self._on_block = is_static, on_block
         self._protocols = sync_wire.protocols(host.config.rollup.l2_chain_id)
-        self.activity = Activity("sync", self._step)
+        self.activity = PeriodicTask("sync", self._step)
         host.on_event(self._heard)
 
     def want(self, head: int, target: Target) -> None:

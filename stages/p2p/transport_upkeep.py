@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.connection_manager import Candidate
 from rollup_node.stages.p2p.hosting import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity import PeerId, peer_text, short_text
@@ -71,14 +71,14 @@ class Upkeep:
         for peer, addresses in self._static.items():
             host.manager.protect(peer, STATIC)
             host.store.add_addresses(peer, addresses, STATIC_TTL)
-        self._redialling = Activity("redial static peers", self._redial_static)
-        self.activities: tuple[Activity, ...] = (
+        self._redialling = PeriodicTask("redial static peers", self._redial_static)
+        self.activities: tuple[PeriodicTask, ...] = (
             self._redialling,
-            Activity("seek peers", self._seek),
-            Activity("trim peers", self._trim),
-            Activity("watch peers", self._watch),
-            *((Activity("ping peers", self._ping),) if host.config.ping else ()),
-            Activity("clean the peer store", self._clean),
+            PeriodicTask("seek peers", self._seek),
+            PeriodicTask("trim peers", self._trim),
+            PeriodicTask("watch peers", self._watch),
+            *((PeriodicTask("ping peers", self._ping),) if host.config.ping else ()),
+            PeriodicTask("clean the peer store", self._clean),
         )
         host.on_event(self._heard)
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rollup_node.stages.protocol.hexes import (
+from rollup_node.stages.protocol.hex_encoding import (
     HexError,
     address_from_hex,
     from_hex,

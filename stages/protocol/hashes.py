@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.headers import (
     Header,
     header_hash,
 )
-from rollup_node.stages.protocol.hexes import address_from_hex, from_quantity
+from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.hexes import HexError, from_hex, from_hex_sized, from_quantity
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_hex_sized, from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
 from rollup_node.stages.protocol.types import Address, Hash, L1Header

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.bus.bus import Bus
 
 AGAIN = 1.0
 

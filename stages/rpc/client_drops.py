@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.stages.messages import Drop, DropsFound, WantDrops
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.messages.derivation import Drop, DropsRequest, DropsResponse
 from rollup_node.stages.rpc.client_ask import AskClient
 
 
@@ -31,6 +31,6 @@ class DropsClient:
                 return KeptDrops(found.total, tuple(drops))
             found = await self._page(following)
 
-    async def _page(self, first: int) -> DropsFound:
-        found: DropsFound = await self._pages.ask(lambda number: WantDrops(number, first))
+    async def _page(self, first: int) -> DropsResponse:
+        found: DropsResponse = await self._pages.ask(lambda number: DropsRequest(number, first))
         return found

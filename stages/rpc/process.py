@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from rollup_node.ipc.activity import Activity
-from rollup_node.ipc.bus import Bus
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.server_http import HttpServer, RpcServer
 from rollup_node.stages.rpc.server_methods import Node
@@ -14,7 +14,7 @@ from rollup_node.stages.rpc.server_metrics import MetricsServer
 class RpcStage:
     """Serves until it is closed; there is nothing to repeat, so it has no activities."""
 
-    activities: Sequence[Activity] = ()
+    activities: Sequence[PeriodicTask] = ()
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = Node(config, bus)

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from rollup_node.stages.messages import EngineStatus, L1Heads
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
 
 STALE_SECONDS = 3.0
 

@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.envelope import (
     INTERNAL_ERROR,
@@ -102,7 +102,7 @@ class RpcServer:
 
     def _ready(self) -> web.Response:
         node, now = self._node, time.monotonic()
-        heard = {name: subscriber.heard_at for name, subscriber in node.subscribers.items()}
+        heard = {name: subscriber.last_seen for name, subscriber in node.subscribers.items()}
         ages = {name: None if at is None else now - at for name, at in heard.items()}
         found = reasons(node.health, ages, node.l1, node.engine)
         return _json({"ready": False, "reasons": found}, 503) if found else _json({"ready": True})

@@ -10,26 +10,25 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.status import Subscriber
-from rollup_node.stages.messages import (
-    ControlDone,
-    DerivationStatus,
-    EngineStatus,
-    Health,
-    L1Heads,
-    OutputFound,
-    PeerAnswer,
-    PeerCall,
-    PostUnsafePayload,
-    ResetPipeline,
-    StartSequencer,
-    StopSequencer,
-    WantOutput,
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.status import Subscriber
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    PostUnsafePayloadRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
 )
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.hashes import payload_block_hash
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc import shapes
@@ -111,8 +110,8 @@ async def _sync_status(node: Node) -> Any:
 
 
 async def _output_at_block(node: Node, number: int) -> Any:
-    found = await node.control.ask(lambda asked: WantOutput(asked, number))
-    if not isinstance(found, OutputFound) or found.error is not None:
+    found = await node.control.ask(lambda asked: OutputRequest(asked, number))
+    if not isinstance(found, OutputResponse) or found.error is not None:
         raise CallError(found.error or "the engine process gave no output")
     return shapes.output(found, shapes.sync_status(node.l1, found.status, node.derivation))
 
@@ -144,20 +143,20 @@ async def _drops(node: Node) -> Any:
 # --- admin ---------------------------------------------------------------------------------------------------------
 
 
-async def _done(node: Node, question: Callable[[int], Any]) -> ControlDone:
+async def _done(node: Node, question: Callable[[int], Any]) -> ControlResponse:
     done = await node.control.ask(question)
-    if not isinstance(done, ControlDone) or done.error is not None:
+    if not isinstance(done, ControlResponse) or done.error is not None:
         raise CallError(done.error or "the engine process gave no answer to this")
     return done
 
 
 async def _start_sequencer(node: Node, head: Hash) -> Any:
-    await _done(node, lambda asked: StartSequencer(asked, head))
+    await _done(node, lambda asked: StartSequencerRequest(asked, head))
     await node.shows(lambda status: status.sequencer_active)
 
 
 async def _stop_sequencer(node: Node) -> Any:
-    done = await _done(node, StopSequencer)
+    done = await _done(node, StopSequencerRequest)
     await node.shows(lambda status: not status.sequencer_active)
     return to_hex(done.head or bytes(32))
 
@@ -167,7 +166,7 @@ async def _sequencer_active(node: Node) -> Any:
 
 
 async def _reset_pipeline(node: Node) -> Any:
-    await _done(node, ResetPipeline)
+    await _done(node, ResetDerivationRequest)
 
 
 async def _post_unsafe_payload(node: Node, payload: ExecutionPayload) -> Any:
@@ -175,7 +174,7 @@ async def _post_unsafe_payload(node: Node, payload: ExecutionPayload) -> Any:
     if actual != payload.block_hash:
         claimed = to_hex(payload.block_hash)
         raise CallError(f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}")
-    await _done(node, lambda asked: PostUnsafePayload(asked, payload))
+    await _done(node, lambda asked: PostUnsafePayloadRequest(asked, payload))
 
 
 async def _override_leader(node: Node) -> Any:
@@ -196,8 +195,8 @@ def _of_peers(method: str) -> Callable[..., Awaitable[Any]]:
     async def run(node: Node, argument: object = "") -> Any:
         if node.peer_calls is None:
             raise unknown_method(f"opp2p_{method}")
-        answer = await node.peer_calls.ask(lambda asked: PeerCall(asked, method, str(argument)))
-        if not isinstance(answer, PeerAnswer) or answer.error is not None:
+        answer = await node.peer_calls.ask(lambda asked: PeerRequest(asked, method, str(argument)))
+        if not isinstance(answer, PeerResponse) or answer.error is not None:
             raise CallError(answer.error, answer.code)
         return orjson.Fragment(answer.result)
 

@@ -3,8 +3,11 @@ not known, never null."""
 
 from typing import Any
 
-from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, OutputFound
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.messages.control import OutputResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
 
 
@@ -57,7 +60,7 @@ def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: Der
     }
 
 
-def output(found: OutputFound, status: dict[str, Any]) -> dict[str, Any]:
+def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
     """optimism_outputAtBlock with the sync status of the same moment."""
     return {
         "version": to_hex(ZERO_HASH),

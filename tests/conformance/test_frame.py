@@ -11,7 +11,7 @@ from kit.notation import frames, item
 from rollup_node.stages.derivation.frames import parse_frames
 from rollup_node.stages.derivation.needs import NeedBlobs
 from rollup_node.stages.derivation.reasons import Effect, Reason, Why
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4

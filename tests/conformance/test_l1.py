@@ -12,7 +12,8 @@ from kit.worlds import World, channel, plan, refs
 
 from rollup_node.stages.derivation.needs import NeedBlobs, NeedL1Block
 from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.messages import BlobsFound, BlobsMissing, L1BlockFound, L1BlockMissing, WantBlobs, WantL1Blocks
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.devnet.jsonrpc_server import RpcError
@@ -103,14 +104,14 @@ def with_config_event() -> Endpoint:
 
 
 def is_block(number: int) -> Callable[[Any], bool]:
-    return lambda answer: isinstance(answer, L1BlockFound) and answer.block.header.number == number
+    return lambda answer: isinstance(answer, L1BlockResponse) and answer.block.header.number == number
 
 
 def is_missing_although_known(number: int) -> Callable[[Any], bool]:
     """Whether an answer says that a block cannot be had though the head is as high, and why."""
     return lambda answer: (
-        isinstance(answer, L1BlockMissing)
-        and answer.problem is not None
+        isinstance(answer, L1BlockUnavailable)
+        and answer.error is not None
         and (answer.number, answer.head) == (number, number)
     )
 
@@ -129,8 +130,8 @@ def receipts_fail_once() -> None:
     async def use() -> None:
         async with l1_running({**served, "eth_getBlockReceipts": receipts}) as asking:
             number = FIRST_L1 + 1
-            await asking.until(WantL1Blocks(number, 1), is_missing_although_known(number))
-            found = await asking.until(WantL1Blocks(number, 1), is_block(number))
+            await asking.until(L1BlocksRequest(number, 1), is_missing_although_known(number))
+            found = await asking.until(L1BlocksRequest(number, 1), is_block(number))
             assert not failures
             assert len(found.block.config_updates) == 1
             assert [each.sender for each in found.block.inbox] == [SIGNER, SIGNER]
@@ -161,7 +162,7 @@ def gone_before_its_data_was_had() -> None:
 
     async def use() -> None:
         async with l1_running({**served, "eth_getBlockReceipts": receipts}) as asking:
-            found.append((await asking.until(WantL1Blocks(last, 1), is_block(last))).block)
+            found.append((await asking.until(L1BlocksRequest(last, 1), is_block(last))).block)
 
     bounded(use)
     assert len(asked) == 1
@@ -188,7 +189,7 @@ class WithBlob:
         self.world.run()
         assert isinstance(self.world.last, NeedBlobs)
         self.need = self.world.last
-        self.want = WantBlobs(self.need.block, self.need.blobs, True)
+        self.want = BlobsRequest(self.need.block, self.need.blobs, True)
 
 
 @case("l1_blob_notfound")
@@ -198,7 +199,7 @@ def nobody_has_the_blobs() -> None:
 
     async def use() -> None:
         async with blobs_running(at.beacon.app()) as asking:
-            missing = await asking.until(at.want, lambda answer: isinstance(answer, BlobsMissing))
+            missing = await asking.until(at.want, lambda answer: isinstance(answer, BlobsUnavailable))
             assert missing.not_found
             at.world.deriver.blobs_gone(missing.block_hash)
 
@@ -214,11 +215,11 @@ def blobs_come_late() -> None:
 
     async def use() -> None:
         async with blobs_running(at.beacon.app()) as asking:
-            missing = await asking.until(at.want, lambda answer: isinstance(answer, BlobsMissing))
+            missing = await asking.until(at.want, lambda answer: isinstance(answer, BlobsUnavailable))
             assert not missing.not_found
             assert at.world.run() == []
             assert at.world.last == at.need
-            found = await asking.until(at.want, lambda answer: isinstance(answer, BlobsFound))
+            found = await asking.until(at.want, lambda answer: isinstance(answer, BlobsResponse))
             assert at.world.deriver.add_blobs(found.block_hash, found.contents)
 
     bounded(use)

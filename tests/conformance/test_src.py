@@ -14,9 +14,9 @@ from kit.notation import item
 from kit.signed import BLOB, SIGNER, signed
 from kit.streams import noise
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.rows import Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.activities import Driver, Problems
 from rollup_node.stages.blobs import process
 from rollup_node.stages.blobs.answers import Candidate, with_commitments
@@ -28,8 +28,8 @@ from rollup_node.stages.derivation.data_source import DataSource, data_items, wa
 from rollup_node.stages.derivation.needs import NeedBlobs
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.messages import BlobContent, BlobsFound, BlobsMissing, WantBlobs
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
@@ -139,10 +139,10 @@ class Beacon:
         self.refs = tuple(BlobRef(place, versioned_hash(each)) for place, each in enumerate(self.commitments))
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
-    def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsFound | BlobsMissing | None:
+    def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
         """The process's answer to derivation when a beacon node offers these blobs for the ones asked for."""
         needs = Needs(1 << 20)
-        need = needs.ask(Peer(ROW, 1), WantBlobs(self.block, tuple(asked), True), 0.0)
+        need = needs.ask(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
         candidates: tuple[Candidate, ...] = with_commitments(offered, asked, self.commitments)
         verified = run(VerifyBlobs(tuple(ref.hash for ref in need.missing), candidates))
         assert isinstance(verified, BlobsVerified)
@@ -161,7 +161,7 @@ def beacon() -> Beacon:
 @case("src_blob_reordered")
 def in_another_order(beacon: Beacon) -> None:
     found = beacon.ask(beacon.refs, beacon.blobs[::-1])
-    assert isinstance(found, BlobsFound)
+    assert isinstance(found, BlobsResponse)
     assert [content.data for content in found.contents] == beacon.data
 
 
@@ -179,7 +179,7 @@ def one_too_many(beacon: Beacon) -> None:
     behind a proxy that drops the query, the blobs process leaves out what nobody wants."""
     assert refuses(H1, H2, H3)
     found = beacon.ask(beacon.refs[:2], beacon.blobs)
-    assert isinstance(found, BlobsFound)
+    assert isinstance(found, BlobsResponse)
     assert [content.data for content in found.contents] == beacon.data[:2]
 
 
@@ -187,7 +187,7 @@ def one_too_many(beacon: Beacon) -> None:
 def one_too_few(beacon: Beacon) -> None:
     assert refuses(H1)
     found = beacon.ask(beacon.refs, beacon.blobs[:2])
-    assert isinstance(found, BlobsMissing)
+    assert isinstance(found, BlobsUnavailable)
     assert not found.not_found
 
 
@@ -195,9 +195,9 @@ def one_too_few(beacon: Beacon) -> None:
 def one_nobody_asked_for(beacon: Beacon) -> None:
     assert refuses(H1, H3)
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
-    assert isinstance(found, BlobsMissing)
+    assert isinstance(found, BlobsUnavailable)
     assert not found.not_found
-    assert "which was not asked for" in found.problem
+    assert "which was not asked for" in found.error
 
 
 @case("src_no_beacon")
@@ -215,7 +215,7 @@ def no_source_of_blobs() -> None:
                 running = asyncio.create_task(driver.run(driver.activities[0]))
                 try:
                     for _ in range(20):
-                        client.send(WantBlobs(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent))
+                        client.send(BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent))
                         await asyncio.wait([running], timeout=0.02)
                         if running.done():
                             running.result()

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation.reasons import Effect, Why
 from rollup_node.stages.engine.driver import Driver, Outcome
 from rollup_node.stages.engine.heads import Heads
 from rollup_node.stages.engine.results import ForkchoiceAnswer, UpdateForkchoice
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
@@ -241,7 +241,10 @@ def judged_invalid(world: World, times: int) -> Outcome | None:
     driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
     call = driver.settle()
     assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
-    assert driver.offer(Derived(1, 1, found.parent, found.attributes, found.derived_from, found.concluding)) is None
+    assert (
+        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
+        is None
+    )
     outcome = None
     for _ in range(times):
         call = driver.next()
@@ -264,7 +267,7 @@ def invalid_deposits() -> None:
     early = World(forks_until("granite"))
     early.mine(*channel("A", encoded))
     outcome = judged_invalid(early, 1)
-    assert outcome is not None and (outcome.outcome, outcome.safe_head) == ("refused", GENESIS)
+    assert outcome is not None and (outcome.outcome, outcome.safe_head) == (AttributesOutcome.REFUSED, GENESIS)
 
 
 @case("stage_forced_empty")

@@ -12,7 +12,7 @@ from js_peers import by, need_packages
 from p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
 from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 
-from rollup_node.stages.messages import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p import block_message, block_snappy
 from rollup_node.stages.p2p.block_signing import LocalSigner
 from rollup_node.stages.p2p.gossip_message import IdRule, message_id

@@ -13,7 +13,7 @@ from js_peers import JsFailure, by, need_packages
 from p2p_blocks import CHAIN_ID, LAST_FORK
 from p2p_nodes import P2pNode, chain_of_now, play, timed_chain
 
-from rollup_node.stages.messages import GapEnd, PayloadFound, WantBlocks
+from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, UnsafeBlocksRequest
 from rollup_node.stages.p2p import block_message, sync_wire
 from rollup_node.stages.p2p.block_snappy import compress_framed
 from rollup_node.stages.p2p.score_app import AppCounts
@@ -81,7 +81,7 @@ def test_they_are_told_why_there_is_no_block(tmp_path: Path) -> None:
             ):
                 assert await theirs.request(node, OP_NODE, asked) == (bytes([code]), None), asked
             node.payloads._handler = lambda peer, want: node.payloads.send(  # type: ignore[attr-defined]
-                peer, PayloadFound(want.id, None, "the engine is away")
+                peer, PayloadResponse(want.id, None, "the engine is away")
             )
             assert await theirs.request(node, OP_NODE, request(7)) == (b"\x03", None)
             with pytest.raises(JsFailure):
@@ -134,7 +134,7 @@ async def asks(node: P2pNode, theirs: GossipPeer) -> None:
 
 def want(node: P2pNode, above: ExecutionPayload, head: int) -> None:
     """The engine process wants what is between a head and a block."""
-    node.engine.send(WantBlocks(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
+    node.engine.send(UnsafeBlocksRequest(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
 
 
 def counts(node: P2pNode, theirs: GossipPeer) -> AppCounts:

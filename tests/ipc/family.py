@@ -23,10 +23,10 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.ipc.arena import Arena, Descriptor
-from rollup_node.ipc.board import Board
-from rollup_node.ipc.bus import Bus, TaskFailed
-from rollup_node.ipc.channels import Channel, Pattern
+from rollup_node.ipc.bus.bus import Bus, TaskFailed
+from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
 
 PR_SET_PDEATHSIG = 1
 
@@ -53,7 +53,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 CHANNELS = (
-    Channel("maker.goods", Pattern.ASK, "maker", ("taker",), up=Want, down=Goods),
+    Channel("maker.goods", Pattern.REQUEST, "maker", ("taker",), up=Want, down=Goods),
     Channel("maker.work", Pattern.WORK, "maker", ("hand",), down=Job, up=Result),
     Channel("maker.state", Pattern.STATUS, "maker", ("taker",), down=Want),
 )
@@ -67,7 +67,7 @@ class Family:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.board = Board(len(ROLE))
+        self.board = LivenessTable(len(ROLE))
         self.arenas = {row: Arena(len(ROLE)) for row in ROLE}
         self.pids: dict[int, int] = {}
         self.pipes: dict[int, int] = {}

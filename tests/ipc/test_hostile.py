@@ -10,12 +10,12 @@ import msgspec
 import pytest
 import zmq
 
-from rollup_node.ipc.arena import Descriptor
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.channels import Channel, Pattern
-from rollup_node.ipc.codec import Envelope, Failure, Report, encode_head
-from rollup_node.ipc.rows import Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.shared_memory.arena import Descriptor
+from rollup_node.ipc.wire.codec import Envelope, Failure, Report, encode_head
+from rollup_node.ipc.wire.process_id import ProcessId
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -27,7 +27,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 CHANNELS = (
-    Channel("a.ask", Pattern.ASK, "a", ("b",), up=Want, down=Found),
+    Channel("a.ask", Pattern.REQUEST, "a", ("b",), up=Want, down=Found),
     Channel("a.state", Pattern.STATUS, "a", ("b",), down=Found),
     Channel("a.work", Pattern.WORK, "a", ("c",), down=Want, up=Found),
 )
@@ -84,7 +84,7 @@ def test_servers_refuse_and_go_on(buses: dict[str, Bus], tmp_path: Path, row: in
                 kind = zmq.SUB if channel == "a.state" else zmq.DEALER
                 socket = context.socket(kind)
                 sockets.append(socket)
-                socket.identity = Peer(row, 1).identity()
+                socket.identity = ProcessId(row, 1).identity()
                 socket.connect(f"ipc://{tmp_path}/{channel}.sock")
                 if kind == zmq.SUB:
                     for _ in range(50):
@@ -129,9 +129,9 @@ def test_clients_refuse_a_hostile_server(buses: dict[str, Bus], tmp_path: Path) 
                 while not (router.poll(0) and work.poll(0)):
                     await asyncio.sleep(0.01)
             for message in hostile_messages(A):
-                router.send_multipart([Peer(B, 1).identity(), *message])
+                router.send_multipart([ProcessId(B, 1).identity(), *message])
                 publisher.send_multipart(message or [b""])
-                work.send_multipart([Peer(C, 1).identity(), *message])
+                work.send_multipart([ProcessId(C, 1).identity(), *message])
             count = len(hostile_messages(A))
             async with asyncio.timeout(20):
                 while buses["b"].counters["messages_refused"] < 2 * count - 60:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.activity import Activity
 from rollup_node.node import activities
 from rollup_node.node.activities import Driver, Problems, back_off
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 
 
@@ -17,7 +17,7 @@ class Stage:
     """A stage that notes what it is told."""
 
     def __init__(self, step: Callable[[], Awaitable[float]]) -> None:
-        self.activities = [Activity("poll", step)]
+        self.activities = [PeriodicTask("poll", step)]
         self.reports: list[tuple[str, ...]] = []
         self.resets: list[str] = []
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.ipc import log
-from rollup_node.ipc.log import Level, Record
 from rollup_node.node.logs import FORMATS, LogSettings, formatter, parse_level, take_library_lines
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
 
 MOMENT = 1_724_000_000.125
 

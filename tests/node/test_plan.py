@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.log import Level
 from rollup_node.node.checks import Listener
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.networks import find_network
@@ -14,6 +13,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.plan import NodePlan, Notice, listeners, log_notices, plan_node
 from rollup_node.node.processes import PROCESSES
+from rollup_node.stages.io.log import Level
 
 SECRET = "11" * 32
 NEEDED = ("--network=op-sepolia", "--l2=http://e:8551", "--l1.beacon=http://b:5052")

@@ -10,13 +10,13 @@ from typing import Any
 
 from toy_stages import CHANNELS, ToyConfig
 
-from rollup_node.ipc.log import Level
 from rollup_node.node.exits import SetupError
 from rollup_node.node.health import Limits
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.processes import Row
 from rollup_node.node.settings import NodeSettings
 from rollup_node.node.supervisor import run_node
+from rollup_node.stages.io.log import Level
 
 
 def main(folder: str, given: dict[str, Any]) -> int:

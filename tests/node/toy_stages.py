@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.ipc.activity import Activity, Finished
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.channels import Channel, Pattern
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 
 
@@ -29,7 +29,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True, tag=True):
     padding: bytes
 
 
-CHANNELS = (Channel("left.answers", Pattern.ASK, "left", ("right",), up=Ask, down=Answer),)
+CHANNELS = (Channel("left.answers", Pattern.REQUEST, "left", ("right",), up=Ask, down=Answer),)
 
 
 class ToyConfig(msgspec.Struct, frozen=True):
@@ -48,14 +48,14 @@ class Toy:
     def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.folder, self.bus, self.meter = config, Path(config.folder), bus, meter
         self.log = get_logger(config.role)
-        self.activities = [Activity("obey", self.obey)]
+        self.activities = [PeriodicTask("obey", self.obey)]
         self.asked = 0
         self.told: tuple[str, ...] = ()
         if config.role == "left":
             self.server = bus.serve("left.answers", self.answer)
         if config.role == "right":
             self.client = bus.connect("left.answers", self.learn)
-            self.activities.append(Activity("ask", self.ask))
+            self.activities.append(PeriodicTask("ask", self.ask))
 
     async def start(self) -> None:
         if self.config.refuse_to_stop:
@@ -73,7 +73,7 @@ class Toy:
             self.told = problems
             self.log.info("toy reports", problems=" | ".join(problems) or "none")
 
-    def answer(self, peer: Peer, ask: Ask) -> None:
+    def answer(self, peer: ProcessId, ask: Ask) -> None:
         self.server.send(peer, Answer(ask.number, bytes(100_000)))
 
     def learn(self, answer: Answer) -> None:
@@ -113,7 +113,7 @@ class Toy:
                 raise ResetError("the toy ground moved")
             case "finish":
                 os.write(self.config.output, b"the result\n")
-                raise Finished(self.config.code)
+                raise ExitRequested(self.config.code)
             case "print":
                 print("printed\nby hand")
                 os.write(2, b"written past Python\n")

@@ -6,30 +6,29 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process import EngineStage, build
-from rollup_node.stages.messages import (
-    Applied,
-    BlockArrived,
-    Derived,
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.engine import (
+    AttributesReady,
+    AttributesResult,
     EngineStatus,
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
-    L1Heads,
-    L1RefsFound,
-    L2BlocksFound,
-    PayloadFound,
+    L2BlocksResponse,
     PipelineStart,
-    PublishBlock,
-    WantBlocks,
-    WantL1Blocks,
-    WantL1Refs,
-    WantStart,
+    StartRequest,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.l1 import (
+    L1BlockResponse,
+    L1BlocksRequest,
+    L1BlockUnavailable,
+    L1Heads,
+    L1RefsRequest,
+    L1RefsResponse,
+)
+from rollup_node.stages.messages.p2p import PayloadResponse, PublishRequest, UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.topology import CHANNELS
 
@@ -44,16 +43,16 @@ class EngineNode:
         self.l1_head = 105
         self.l1_away: str | None = None
         self.errors: list[Exception] = []
-        self.applied: list[Applied] = []
+        self.applied: list[AttributesResult] = []
         self.starts: list[PipelineStart] = []
-        self.found: list[L2BlocksFound] = []
+        self.found: list[L2BlocksResponse] = []
         self.done: list[Any] = []
         self.status: EngineStatus | None = None
         self.health: tuple[str, ...] = ()
-        self.published: list[PublishBlock] = []
-        self.wanted: list[WantBlocks] = []
-        self.read: list[PayloadFound] = []
-        self.asking: Peer | None = None
+        self.published: list[PublishRequest] = []
+        self.wanted: list[UnsafeBlocksRequest] = []
+        self.read: list[PayloadResponse] = []
+        self.asking: ProcessId | None = None
         roles = {"l1": 1, "derivation": 1, "engine": 1, "p2p": 1, "rpc": 1}
         self.buses = Bus.for_test(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": world.rollup, "l1_chain": world.l1_chain, **config}
@@ -68,32 +67,34 @@ class EngineNode:
         self.peers = self.buses["p2p"].serve("p2p.blocks", self.hear_peers)
         self.payloads = self.buses["p2p"].connect("engine.payloads", self.read.append) if self.config.p2p else None
 
-    def serve_l1(self, peer: Any, want: WantL1Blocks | WantL1Refs) -> None:
-        if isinstance(want, WantL1Refs):
+    def serve_l1(self, peer: Any, want: L1BlocksRequest | L1RefsRequest) -> None:
+        if isinstance(want, L1RefsRequest):
             there = want.last <= self.l1_head and self.l1_away is None
             first = max(0, want.last - want.count + 1)
             refs = tuple(self.world.l1_ref(number) for number in range(first, want.last + 1)) if there else ()
-            self.origins.send(peer, L1RefsFound(want.last, refs, self.l1_away))
+            self.origins.send(peer, L1RefsResponse(want.last, refs, self.l1_away))
             return
         for number in range(want.first, want.first + want.count):
             if self.l1_away is not None or number > self.l1_head:
-                self.origins.send(peer, L1BlockMissing(number, self.l1_head, self.l1_away))
+                self.origins.send(peer, L1BlockUnavailable(number, self.l1_head, self.l1_away))
                 return
-            self.origins.send(peer, L1BlockFound(self.world.l1(number)))
+            self.origins.send(peer, L1BlockResponse(self.world.l1(number)))
 
-    def hear_peers(self, peer: Peer, message: Any) -> None:
+    def hear_peers(self, peer: ProcessId, message: Any) -> None:
         self.asking = peer
-        (self.wanted if isinstance(message, WantBlocks) else self.published).append(message)
+        (self.wanted if isinstance(message, UnsafeBlocksRequest) else self.published).append(message)
 
     async def gossip(self, *payloads: Any) -> None:
         """Blocks that arrive from peers, once the engine has asked for any."""
         await self.until(lambda: self.asking is not None)
         assert self.asking is not None
         for payload in payloads:
-            assert self.peers.send(self.asking, BlockArrived(payload))
+            assert self.peers.send(self.asking, UnsafeBlock(payload))
 
     def hear_blocks(self, message: Any) -> None:
-        {Applied: self.applied, PipelineStart: self.starts, L2BlocksFound: self.found}[type(message)].append(message)  # type: ignore[index]
+        {AttributesResult: self.applied, PipelineStart: self.starts, L2BlocksResponse: self.found}[
+            type(message)
+        ].append(message)  # type: ignore[index]
 
     def hear_status(self, message: Any) -> None:
         if isinstance(message, EngineStatus):
@@ -150,13 +151,15 @@ class EngineNode:
 
     async def start(self, reset: int = 0, reason: str | None = None) -> PipelineStart:
         count = len(self.starts)
-        await self.until(lambda: len(self.starts) > count, lambda: self.blocks.send(WantStart(reset, reason)))
+        await self.until(lambda: len(self.starts) > count, lambda: self.blocks.send(StartRequest(reset, reason)))
         return self.starts[-1]
 
-    async def derive(self, start: PipelineStart, sequence: int, parent: Any, attributes: Any, origin: int) -> Applied:
-        message = Derived(start.reset, sequence, parent, attributes, self.world.l1_ref(origin), True)
+    async def derive(
+        self, start: PipelineStart, sequence: int, parent: Any, attributes: Any, origin: int
+    ) -> AttributesResult:
+        message = AttributesReady(start.reset, sequence, parent, attributes, self.world.l1_ref(origin), True)
 
-        def answers() -> list[Applied]:
+        def answers() -> list[AttributesResult]:
             return [each for each in self.applied if (each.reset, each.sequence) == (start.reset, sequence)]
 
         await self.until(lambda: bool(answers()), lambda: self.blocks.send(message))

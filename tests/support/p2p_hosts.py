@@ -5,9 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rollup_node.ipc.activity import Activity
 from rollup_node.node.networks import find_network
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.hosting import HostEvent, Stream
 from rollup_node.stages.p2p.identity import Identity, peer_text
@@ -91,10 +91,10 @@ async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def driven(*activities: Activity) -> AsyncIterator[None]:
+async def driven(*activities: PeriodicTask) -> AsyncIterator[None]:
     """Drives activities as the runtime does; errors end the test."""
 
-    async def drive(activity: Activity) -> None:
+    async def drive(activity: PeriodicTask) -> None:
         while True:
             pause = await activity.step()
             with contextlib.suppress(TimeoutError):

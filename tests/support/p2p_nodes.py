@@ -12,22 +12,22 @@ import orjson
 from p2p_blocks import SIGNER, block, chain, chain_config
 from p2p_hosts import driven
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.testing import pumping
-from rollup_node.stages.messages import (
-    BlockArrived,
-    Health,
-    PayloadFound,
-    PeerAnswer,
-    PeerCall,
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.p2p import (
+    PayloadRequest,
+    PayloadResponse,
+    PeerRequest,
+    PeerResponse,
     PeerStatus,
-    PublishBlock,
-    PublishDone,
-    RuntimeConfig,
-    WantBlocks,
-    WantPayload,
+    PublishRequest,
+    PublishResponse,
+    UnsafeBlock,
+    UnsafeBlocksRequest,
 )
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity import Identity, peer_text
 from rollup_node.stages.p2p.process import P2pStage, build
@@ -81,7 +81,7 @@ class P2pNode:
     def __init__(self, number: int, rollup: RollupConfig, directory: Path, **options: Any) -> None:
         self.arrived: list[ExecutionPayload] = []
         self.done: dict[int, str | None] = {}
-        self.answers: dict[int, PeerAnswer] = {}
+        self.answers: dict[int, PeerResponse] = {}
         self.blocks: dict[int, ExecutionPayload] = {}
         self.status: PeerStatus | None = None
         self.health: tuple[str, ...] | None = None
@@ -116,16 +116,16 @@ class P2pNode:
         """Its peer id."""
         return peer_text(Identity(self.config.priv_raw or b"").peer_id)
 
-    def _from_p2p(self, message: BlockArrived | PublishDone) -> None:
-        if isinstance(message, BlockArrived):
+    def _from_p2p(self, message: UnsafeBlock | PublishResponse) -> None:
+        if isinstance(message, UnsafeBlock):
             self.arrived.append(message.payload)
         else:
             self.done[message.id] = message.error
 
-    def _wanted(self, peer: Peer, want: WantPayload) -> None:
-        self.payloads.send(peer, PayloadFound(want.id, self.blocks.get(want.number), None))
+    def _wanted(self, peer: ProcessId, want: PayloadRequest) -> None:
+        self.payloads.send(peer, PayloadResponse(want.id, self.blocks.get(want.number), None))
 
-    def _answered(self, answer: PeerAnswer) -> None:
+    def _answered(self, answer: PeerResponse) -> None:
         self.answers[answer.id] = answer
 
     def _status(self, message: Any) -> None:
@@ -138,7 +138,7 @@ class P2pNode:
     async def running(self) -> AsyncIterator["P2pNode"]:
         async with pumping(self.buses):
             await self.stage.start()
-            self.engine.send(WantBlocks(0, None))
+            self.engine.send(UnsafeBlocksRequest(0, None))
             try:
                 async with driven(*self.stage.activities):
                     yield self
@@ -157,7 +157,7 @@ class P2pNode:
         number = self._last
         async with asyncio.timeout(15.0):
             while number not in self.done:
-                self.engine.send(PublishBlock(number, payload))
+                self.engine.send(PublishRequest(number, payload))
                 await asyncio.sleep(0.05)
         return self.done[number]
 
@@ -165,8 +165,8 @@ class P2pNode:
         """An opp2p call; the result, or the error's code and text."""
         self._last += 1
         number = self._last
-        self.calls.send(PeerCall(number, method, str(argument)))
-        answer: PeerAnswer = await self.until(lambda: self.answers.get(number), 35.0)
+        self.calls.send(PeerRequest(number, method, str(argument)))
+        answer: PeerResponse = await self.until(lambda: self.answers.get(number), 35.0)
         return orjson.loads(answer.result) if answer.error is None else (answer.code, answer.error)
 
     async def in_mesh(self) -> None:

@@ -10,17 +10,14 @@ from typing import Any
 import orjson
 from aiohttp import ClientSession
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
-from rollup_node.stages.messages import (
-    DerivationStatus,
-    EngineStatus,
-    Health,
-    L1Heads,
-    PeerAnswer,
-    PeerCall,
-)
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
@@ -46,11 +43,11 @@ ROLLUP = RollupConfig(
 )
 
 
-def answer_for_peers(asked: PeerCall) -> PeerAnswer:
+def answer_for_peers(asked: PeerRequest) -> PeerResponse:
     """Tells what was asked; `protectPeer` is refused."""
     told = orjson.dumps([asked.method, asked.argument])
     is_refused = asked.method == "protectPeer"
-    return PeerAnswer(asked.id, b"" if is_refused else told, "no connection manager" if is_refused else None, -32000)
+    return PeerResponse(asked.id, b"" if is_refused else told, "no connection manager" if is_refused else None, -32000)
 
 
 class World:
@@ -82,7 +79,7 @@ class World:
                 "p2p.control", lambda peer, asked: self.peers.send(peer, answer_for_peers(asked))
             )
 
-    def tell_of_peers(self, peer: Any, asked: PeerCall) -> None:
+    def tell_of_peers(self, peer: Any, asked: PeerRequest) -> None:
         self.peers.send(peer, answer_for_peers(asked))
 
     def take(self, peer: Any, message: Any) -> None:

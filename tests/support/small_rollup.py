@@ -14,12 +14,12 @@ from rollup_node.stages.derivation.deriver import Deriver
 from rollup_node.stages.derivation.needs import Attributes, NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons import Dropped
 from rollup_node.stages.engine.template import sequencer_attributes
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import block_ref_of_payload, config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
-from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1Chain, parse_l1_chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.blobs.kzg import load_setup
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rollup_node.ipc.activity import Activity, Finished
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.log import Level
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.processes import Row
 from rollup_node.node.settings import NodeSettings
 from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import Level
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.tools.bench import chain as made
 
 
@@ -41,7 +41,7 @@ class DecodeJob:
     def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
-        self.activities = [Activity("decode", self._step)]
+        self.activities = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -63,7 +63,7 @@ class DecodeJob:
         await asyncio.gather(*(self._pool.run(task) for task in work))
         took = Took(time.perf_counter() - started, time.process_time() - busy)
         os.write(self._config.output, msgspec.json.encode(took))
-        raise Finished()
+        raise ExitRequested()
 
 
 def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
@@ -74,7 +74,7 @@ def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
 class DecodeWorker:
     """A compute process for this one channel."""
 
-    activities: tuple[Activity, ...] = ()
+    activities: tuple[PeriodicTask, ...] = ()
 
     def __init__(self, bus: Bus) -> None:
         self.worker = bus.work({"work.derivation": run})

@@ -14,10 +14,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
-from rollup_node.stages.messages import BlockArrived, RuntimeConfig, WantBlocks
-from rollup_node.stages.metrics import Meter
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p import gossip_wire
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossip_params import MESHSUB_12
@@ -57,7 +58,7 @@ async def _median_milliseconds(blocks: int) -> float:
     heard = asyncio.Event()
 
     def take(message: Any) -> None:
-        if isinstance(message, BlockArrived):
+        if isinstance(message, UnsafeBlock):
             arrivals[message.payload.block_number] = time.monotonic()
             heard.set()
 
@@ -68,7 +69,7 @@ async def _median_milliseconds(blocks: int) -> float:
         engine = buses["engine"].connect("p2p.blocks", take)
         async with pumping(buses):
             await stage.start()
-            engine.send(WantBlocks(0, None))
+            engine.send(UnsafeBlocksRequest(0, None))
             try:
                 departures = await _departures(stage, blocks)
                 async with asyncio.timeout(PATIENCE):

@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
 from rollup_node.node.exits import Exit
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.children import ChildEnded
 from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.protocol.hexes import HexError
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.protocol.hex_encoding import HexError
 
 log = get_logger("jsonrpc")
 

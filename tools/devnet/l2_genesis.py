@@ -6,7 +6,7 @@ from typing import Any
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.engine.execution import L2Chain
 from rollup_node.tools.devnet.engine.genesis import make_chain
 from rollup_node.tools.devnet.evm.genesis import GenesisError

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rollup_node.ipc.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.children import Children, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis

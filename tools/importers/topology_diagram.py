@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from rollup_node.ipc.channels import Channel, Pattern
+from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.topology import CHANNELS
 
 BEGIN, END = "<!-- channels: begin (generated) -->", "<!-- channels: end -->"
-ARROWS = {Pattern.ASK: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
+ARROWS = {Pattern.REQUEST: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
 
 
 def diagram() -> str:

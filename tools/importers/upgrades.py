@@ -15,7 +15,7 @@ import msgspec
 from rollup_node.stages.protocol import addresses, rlp
 from rollup_node.stages.protocol.forks import upgrades
 from rollup_node.stages.protocol.forks.upgrades import UpgradeEntry, UpgradeFile
-from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 

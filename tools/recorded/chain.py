@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.recorded.forms import block_json, header_json, receipt_json, transaction_json
 

@@ -5,7 +5,7 @@ from typing import Any
 import coincurve
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 
 Json = dict[str, Any]

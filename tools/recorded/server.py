@@ -17,7 +17,7 @@ import orjson
 from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import load_setup
-from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.tools.devnet.jsonrpc_server import SERVER_ERROR, JsonRpc, Listener, Method, RpcError, application
 from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from secrets import token_bytes
 from typing import NamedTuple
 
-from rollup_node.ipc.log import get_logger
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import ToSend

@@ -12,7 +12,7 @@ import msgspec
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit, upgrade_source_hash
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.rules import Activation
-from rollup_node.stages.protocol.hexes import HexError, address_from_hex, from_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
 
 LOCKS: dict[str, str] = {

@@ -6,7 +6,7 @@ from rollup_node.stages.derivation.needs import Attributes
 from rollup_node.stages.engine.driver import Driver
 from rollup_node.stages.engine.heads import Heads
 from rollup_node.stages.engine.results import ForkchoiceAnswer
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.keccak import keccak256
@@ -49,5 +49,8 @@ def driver_with(config: RollupConfig, found: Attributes) -> Driver:
     driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
     call = driver.settle()
     assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
-    assert driver.offer(Derived(1, 1, found.parent, found.attributes, found.derived_from, found.concluding)) is None
+    assert (
+        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
+        is None
+    )
     return driver

@@ -11,17 +11,17 @@ import ckzg
 from aiohttp import web
 
 from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.node.activities import Driver, Problems
 from rollup_node.stages.blobs import process as blobs_process
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.compute import process as compute
 from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1 import process as l1_process
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, Method, application

@@ -33,7 +33,7 @@ from rollup_node.stages.derivation.needs import (
     NeedReset,
 )
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
-from rollup_node.stages.messages import BlobContent
+from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.attributes import config_after, deposits_only
 from rollup_node.stages.protocol.config import ChainOpConfig, SystemConfig

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.ipc.log import Level
 from rollup_node.node.options import kinds
+from rollup_node.stages.io.log import Level
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollup_node.ipc.jsonrpc import EndpointError
 from rollup_node.stages.blobs import client
 from rollup_node.stages.blobs.client import BeaconEndpoints, BlobsNotFoundError
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.jsonrpc import EndpointError
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import BlobRef, BlockId
 from rollup_node.tools.devnet.jsonrpc_server import Listener

@@ -1,6 +1,6 @@
 """Needs of blobs: repeated asks, order, retries, and a cache bounded in bytes."""
 
-from rollup_node.ipc.rows import Peer
+from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.needs import (
     FORGET_SECONDS,
     LONGEST_PAUSE,
@@ -9,10 +9,10 @@ from rollup_node.stages.blobs.needs import (
     ContentCache,
     Needs,
 )
-from rollup_node.stages.messages import BlobContent, BlobsFound, BlobsMissing, WantBlobs
+from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
-PEER = Peer(3, 1)
+PEER = ProcessId(3, 1)
 
 
 def block(number: int) -> L1BlockRef:
@@ -23,8 +23,8 @@ def content(name: int, size: int = 10) -> BlobContent:
     return BlobContent(bytes([name]) * 32, bytes(size), None)
 
 
-def want(number: int, names: list[int], urgent: bool = False) -> WantBlobs:
-    return WantBlobs(block(number), tuple(BlobRef(i, bytes([n]) * 32) for i, n in enumerate(names)), urgent)
+def want(number: int, names: list[int], urgent: bool = False) -> BlobsRequest:
+    return BlobsRequest(block(number), tuple(BlobRef(i, bytes([n]) * 32) for i, n in enumerate(names)), urgent)
 
 
 def test_a_need_is_met_in_the_order_asked_for_with_repetitions() -> None:
@@ -36,7 +36,7 @@ def test_a_need_is_met_in_the_order_asked_for_with_repetitions() -> None:
     assert [ref.hash[0] for ref in need.missing] == [7]
     need.take([content(7)])
     answer = need.answer()
-    assert isinstance(answer, BlobsFound)
+    assert isinstance(answer, BlobsResponse)
     assert [each.hash[0] for each in answer.contents] == [7, 8, 7]
     needs.done(need)
     assert len(needs) == 0
@@ -45,17 +45,17 @@ def test_a_need_is_met_in_the_order_asked_for_with_repetitions() -> None:
 def test_the_same_ask_is_the_same_need_and_may_become_urgent() -> None:
     needs = Needs(1 << 20)
     first = needs.ask(PEER, want(1, [7]), 0.0)
-    again = needs.ask(Peer(3, 2), want(1, [7], urgent=True), 1.0)
+    again = needs.ask(ProcessId(3, 2), want(1, [7], urgent=True), 1.0)
     assert again is first
     assert first.urgent
-    assert first.askers == {3: Peer(3, 2)}
+    assert first.askers == {3: ProcessId(3, 2)}
     assert needs.ask(PEER, want(1, [8]), 1.0) is not first
 
 
 def test_what_is_cached_is_had_at_once() -> None:
     needs = Needs(1 << 20)
     needs.cache.put(content(7))
-    assert isinstance(needs.ask(PEER, want(1, [7]), 0.0).answer(), BlobsFound)
+    assert isinstance(needs.ask(PEER, want(1, [7]), 0.0).answer(), BlobsResponse)
 
 
 def test_urgent_needs_come_first_then_the_lowest_block() -> None:
@@ -74,7 +74,7 @@ def test_failures_are_told_and_retried_after_growing_pauses() -> None:
     now, pauses = 0.0, []
     for _ in range(8):
         need.failed("gone", True, now)
-        assert need.answer() == BlobsMissing(block(1).hash, True, "gone")
+        assert need.answer() == BlobsUnavailable(block(1).hash, True, "gone")
         assert needs.due(now) == []
         pause = needs.next_retry(now)
         assert pause is not None

@@ -12,16 +12,17 @@ import ckzg
 import pytest
 from aiohttp import web
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.node.activities import Driver, Problems
 from rollup_node.stages.blobs import client, kzg
 from rollup_node.stages.blobs import process as blobs
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute import process as compute
 from rollup_node.stages.compute.config import ComputeConfig
-from rollup_node.stages.messages import BlobsFound, BlobsMissing, Health, WantBlobs
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError
@@ -122,18 +123,18 @@ class World:
 
     def __init__(self, buses: dict[str, Bus], beacons: list[Beacon]) -> None:
         self.beacons = beacons
-        self.found: list[BlobsFound] = []
-        self.missing: list[BlobsMissing] = []
+        self.found: list[BlobsResponse] = []
+        self.missing: list[BlobsUnavailable] = []
         self.health: list[Health] = []
         self._asking = buses["derivation"].connect("blobs.contents", self._take)
         buses["rpc"].subscribe("status.blobs", self.health.append)
 
-    def _take(self, message: BlobsFound | BlobsMissing) -> None:
-        (self.found if isinstance(message, BlobsFound) else self.missing).append(message)  # type: ignore[arg-type]
+    def _take(self, message: BlobsResponse | BlobsUnavailable) -> None:
+        (self.found if isinstance(message, BlobsResponse) else self.missing).append(message)  # type: ignore[arg-type]
 
     def ask(self, places: list[int], urgent: bool = True) -> None:
         refs = tuple(BlobRef(place, self.beacons[0].real[place].hash) for place in places)
-        self._asking.send(WantBlobs(BLOCK, refs, urgent))
+        self._asking.send(BlobsRequest(BLOCK, refs, urgent))
 
     async def until(self, condition: Callable[[], Any], seconds: float = 10.0) -> None:
         deadline = time.monotonic() + seconds
@@ -329,7 +330,7 @@ def test_bad_blobs_lead_to_another_endpoint(beacon: Beacon, other: Beacon) -> No
     async def use() -> None:
         async with world([beacon, other]) as w:
             await w.has([0, 1])
-            assert any("was not asked for" in missing.problem for missing in w.missing)
+            assert any("was not asked for" in missing.error for missing in w.missing)
 
     run(use)
 
@@ -343,7 +344,7 @@ def test_blobs_that_nobody_has_are_missing_and_found_when_they_turn_up(beacon: B
             await w.until(lambda: w.missing)
             assert w.missing[0].not_found
             assert w.missing[0].block_hash == BLOCK.hash
-            assert "has no blobs of slot 7" in w.missing[0].problem
+            assert "has no blobs of slot 7" in w.missing[0].error
             await w.until(lambda: w.health and w.health[-1].problems)
             beacon.status = {}
             await w.has([0])
@@ -361,7 +362,7 @@ def test_errors_are_not_taken_for_absence(route: str, status: int, beacon: Beaco
             w.ask([0])
             await w.until(lambda: w.missing)
             assert not w.missing[0].not_found
-            assert f"HTTP status {status}" in w.missing[0].problem
+            assert f"HTTP status {status}" in w.missing[0].error
 
     run(use)
 
@@ -386,7 +387,7 @@ def test_a_beacon_chain_that_began_later_is_another_one(beacon: Beacon) -> None:
         async with world([beacon]) as w:
             w.ask([0])
             await w.until(lambda: w.missing)
-            assert "belongs to another chain" in w.missing[0].problem
+            assert "belongs to another chain" in w.missing[0].error
 
     run(use)
 

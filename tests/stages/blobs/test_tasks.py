@@ -6,7 +6,7 @@ import ckzg
 import orjson
 import pytest
 
-from rollup_node.ipc.codec import Codec
+from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.blobs import kzg, tasks
 from rollup_node.stages.blobs.answers import Candidate, sidecars
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run

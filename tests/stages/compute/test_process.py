@@ -5,16 +5,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import build
 from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.filter import Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.topology import CHANNELS
 
 RULES = Filter(1, bytes(20), bytes(20), bytes(20))

@@ -23,7 +23,8 @@ from rollup_node.stages.derivation.needs import (
     NeedReset,
 )
 from rollup_node.stages.derivation.reasons import Dropped
-from rollup_node.stages.messages import BlobContent, PipelineStart
+from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig

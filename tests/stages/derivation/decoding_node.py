@@ -6,12 +6,12 @@ from pathlib import Path
 
 from decoding_stages import JobConfig
 
-from rollup_node.ipc.log import Level
 from rollup_node.node.logs import LogSettings
 from rollup_node.node.processes import Row
 from rollup_node.node.settings import NodeSettings
 from rollup_node.node.supervisor import run_node
 from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.io.log import Level
 
 
 def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.ipc.activity import Activity, Finished
-from rollup_node.ipc.bus import Bus
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.channel_reader import ChannelReader, need_of
 from rollup_node.stages.derivation.client_decoding import Decoding
 from rollup_node.stages.derivation.needs import Flow, NeedDecoded
 from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.derivation.trace import Trace
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
@@ -49,7 +49,7 @@ class JobStage:
         self._counters = bus.counters
         pool = bus.dispatch("work.derivation")
         self._decoding = Decoding(None if config.inline else pool, self._wake.set)
-        self.activities = [Activity("decode", self._step)]
+        self.activities = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -75,7 +75,7 @@ class JobStage:
             digests.append(await self._read(schedule, schedule.l1(0), body))
         found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
         os.write(self._config.output, json.dumps(found).encode())
-        raise Finished()
+        raise ExitRequested()
 
     async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:
         """How many batches there are, and a digest of them and of all that was dropped."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.pool import TaskFailed
+from rollup_node.ipc.bus.worker_pool import TaskFailed
 from rollup_node.stages.derivation.channel_reader import need_of
 from rollup_node.stages.derivation.client_decoding import MAX_AHEAD, Decoding
 from rollup_node.stages.derivation.needs import NeedDecoded

@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.needs import (
     NeedReset,
 )
 from rollup_node.stages.derivation.reasons import Dropped
-from rollup_node.stages.messages import PipelineStart
+from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.types import BlockId, Log

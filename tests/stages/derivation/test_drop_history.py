@@ -1,7 +1,7 @@
 """The drops that can be asked for, and how much of them is kept."""
 
 from rollup_node.stages.derivation.drop_history import PAGE, DropHistory
-from rollup_node.stages.messages import Drop, WantDrops
+from rollup_node.stages.messages.derivation import Drop, DropsRequest
 
 
 def _history(count: int, kept: int = 1000) -> DropHistory:
@@ -12,7 +12,7 @@ def _history(count: int, kept: int = 1000) -> DropHistory:
 
 
 def _texts(history: DropHistory, first: int) -> tuple[int, list[int], int]:
-    found = history.answer(WantDrops(7, first))
+    found = history.answer(DropsRequest(7, first))
     assert found.id == 7
     return found.first, [int(drop.text) for drop in found.drops], found.total
 
@@ -44,9 +44,9 @@ def test_it_is_full_of_what_nobody_had() -> None:
     assert not history.is_full
     history.add(Drop("V1", "9", None, False))
     assert history.is_full
-    history.answer(WantDrops(1, 0))
+    history.answer(DropsRequest(1, 0))
     assert history.is_full
-    history.answer(WantDrops(2, 4))
+    history.answer(DropsRequest(2, 4))
     assert not history.is_full
-    history.answer(WantDrops(3, 1))
+    history.answer(DropsRequest(3, 1))
     assert not history.is_full, "a repeated older question takes nothing back"

@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.needs import NeedDecoded, NeedL1Block
 from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
 from rollup_node.stages.derivation.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
 
 
 class Log:

@@ -8,31 +8,25 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.derivation.process import DerivationStage, build
-from rollup_node.stages.messages import (
-    Applied,
-    BlobsFound,
-    DerivationStatus,
-    Derived,
-    Drop,
-    Drops,
-    DropsFound,
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
+from rollup_node.stages.messages.derivation import DerivationStatus, Drop, Drops, DropsRequest, DropsResponse
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesReady,
+    AttributesResult,
     EngineStatus,
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
     PipelineStart,
-    WantBlobs,
-    WantDrops,
-    WantL1Blocks,
-    WantStart,
+    StartRequest,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
@@ -48,7 +42,7 @@ class Neighbours:
         self.recording = recording
         self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
         self.loses: Callable[[Any], bool] = lambda message: False
-        self.derived: list[Derived] = []
+        self.derived: list[AttributesReady] = []
         self.reset = 1
         self.head = FIRST
         self.refuse_next = False
@@ -75,40 +69,42 @@ class Neighbours:
         base = BlockId(BASE, self.recording.l1_blocks[BASE].header.hash)
         return PipelineStart(self.reset, block.ref, self.recording.config_of(FIRST), base, config)
 
-    def _on_l1(self, peer: Peer, want: WantL1Blocks) -> None:
+    def _on_l1(self, peer: ProcessId, want: L1BlocksRequest) -> None:
         self.asked.append(want)
         if self.loses(want):
             return
         for number in range(want.first, want.first + want.count):
             block = self.recording.l1_blocks.get(number)
             if block is None:
-                self.l1.send(peer, L1BlockMissing(number, number - 1, None))
+                self.l1.send(peer, L1BlockUnavailable(number, number - 1, None))
                 return
-            self.l1.send(peer, L1BlockFound(block))
+            self.l1.send(peer, L1BlockResponse(block))
 
-    def _on_blobs(self, peer: Peer, want: WantBlobs) -> None:
+    def _on_blobs(self, peer: ProcessId, want: BlobsRequest) -> None:
         self.asked.append(want)
         if not self.loses(want):
-            self.blobs.send(peer, BlobsFound(want.block.hash, self.recording.contents(want.blobs)))
+            self.blobs.send(peer, BlobsResponse(want.block.hash, self.recording.contents(want.blobs)))
 
-    def _on_engine(self, peer: Peer, message: Any) -> None:
+    def _on_engine(self, peer: ProcessId, message: Any) -> None:
         self.asked.append(message)
         if self.loses(message):
             return
-        if isinstance(message, WantStart) and message.reset < self.reset:
+        if isinstance(message, StartRequest) and message.reset < self.reset:
             self.head = FIRST
             self.engine.send(peer, self.start())
-        elif isinstance(message, Derived) and message.reset == self.reset:
+        elif isinstance(message, AttributesReady) and message.reset == self.reset:
             self._apply(peer, message)
 
-    def _apply(self, peer: Peer, message: Derived) -> None:
+    def _apply(self, peer: ProcessId, message: AttributesReady) -> None:
         if message.parent.number == self.head:
             self.derived.append(message)
             self.head += 1
         block = self.recording.l2_blocks.get(message.parent.number + 1)
         if block is not None:
             config = self.recording.config_of(block.ref.number)
-            self.engine.send(peer, Applied(self.reset, message.sequence, "accepted", block.ref, config))
+            self.engine.send(
+                peer, AttributesResult(self.reset, message.sequence, AttributesOutcome.ACCEPTED, block.ref, config)
+            )
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
         async with asyncio.timeout(seconds):
@@ -129,7 +125,8 @@ async def running(neighbours: Neighbours) -> AsyncIterator[None]:
         while True:
             pause = await activity.step()
             with suppress(TimeoutError):
-                await asyncio.wait_for(activity.wake.wait(), pause or 0.0001)
+                async with asyncio.timeout(pause or 0.0001):
+                    await activity.wake.wait()
             activity.wake.clear()
 
     async with pumping(neighbours.buses):
@@ -152,7 +149,7 @@ def _check(neighbours: Neighbours) -> None:
 
 
 def _is_ahead(message: Any) -> bool:
-    return isinstance(message, WantBlobs) and not message.urgent
+    return isinstance(message, BlobsRequest) and not message.urgent
 
 
 @pytest.mark.parametrize("inline", [False, True])
@@ -162,7 +159,7 @@ def test_derives_the_recorded_blocks(recording: Any, tmp_path: Path, inline: boo
     async def play() -> None:
         neighbours = Neighbours(recording, tmp_path, inline)
         neighbours.loses = lambda message: (
-            isinstance(message, WantBlobs) and message.urgent and not any(map(_is_ahead, neighbours.asked))
+            isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, neighbours.asked))
         )
         async with running(neighbours):
             await neighbours.until(lambda: len(neighbours.derived) == 5)
@@ -182,7 +179,7 @@ def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypa
         monkeypatch.setattr(neighbours.stage._journal, "history", DropHistory(kept=3))
         found: dict[int, Drop] = {}
 
-        def take(page: DropsFound) -> None:
+        def take(page: DropsResponse) -> None:
             found.update(enumerate(page.drops, start=page.first))
 
         reader = neighbours.buses["rpc"].connect("derivation.drops", take)
@@ -192,7 +189,7 @@ def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypa
             await neighbours.state_when(Drops, lambda drops: drops.total > 0)
             async with asyncio.timeout(20):
                 while len(neighbours.derived) < 5 or len(found) < neighbours.states[Drops].total:
-                    reader.send(WantDrops(1, len(found)))
+                    reader.send(DropsRequest(1, len(found)))
                     await asyncio.sleep(0.01)
         assert sorted(found) == list(range(len(found))) and len(found) > 10
         assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.activity import Finished
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.derivation.process_listing import ListingConfig, build
-from rollup_node.stages.messages import L1BlockFound, WantL1Blocks
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import ExitRequested
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.topology import CHANNELS
 
 ROLES = ("l1", "blobs", "derivation", "engine", "rpc", "compute")
@@ -25,18 +25,19 @@ async def _list(world: Any, last: int, directory: Path) -> tuple[list[str], list
     out, err = (os.open(path, os.O_CREAT | os.O_WRONLY) for path in paths)
     server = buses["l1"].serve("l1.blocks", lambda peer, want: answer(peer, want))
 
-    def answer(peer: Peer, want: WantL1Blocks) -> None:
+    def answer(peer: ProcessId, want: L1BlocksRequest) -> None:
         for number in range(want.first, want.first + want.count):
-            server.send(peer, L1BlockFound(world.l1(number)))
+            server.send(peer, L1BlockResponse(world.l1(number)))
 
     stage = build(ListingConfig(world.config, 0, last, None, True, out, err), buses["derivation"], Meter("derivation"))
     activity = stage.activities[0]
     async with pumping(buses), asyncio.timeout(20):
-        with suppress(Finished):
+        with suppress(ExitRequested):
             while True:
                 pause = await activity.step()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(activity.wake.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await activity.wake.wait()
                 activity.wake.clear()
         await stage.close()
     os.close(out)

@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
 from rollup_node.stages.protocol.hashes import payload_block_hash, payload_header
-from rollup_node.stages.protocol.hexes import from_hex, from_quantity, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes

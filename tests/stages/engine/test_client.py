@@ -17,7 +17,7 @@ from rollup_node.stages.engine.results import (
     Refused,
     UpdateForkchoice,
 )
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.ipc.bus import Bus, Peer
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.derivation.drop_history import DropHistory
 from rollup_node.stages.engine import client_drops
 from rollup_node.stages.engine.client_drops import DropsReader
-from rollup_node.stages.messages import Drop, WantDrops
+from rollup_node.stages.messages.derivation import Drop, DropsRequest
 from rollup_node.stages.topology import CHANNELS
 
 
@@ -25,7 +25,7 @@ class Source:
         self.server = self.buses["derivation"].serve("derivation.drops", self.take)
         self.reader = DropsReader(self.buses["engine"], lambda: None)
 
-    def take(self, peer: Peer, want: WantDrops) -> None:
+    def take(self, peer: ProcessId, want: DropsRequest) -> None:
         if not self.loses(want.id):
             self.server.send(peer, self.history.answer(want))
 

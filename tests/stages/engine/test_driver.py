@@ -19,7 +19,7 @@ from rollup_node.stages.engine.results import (
     Refused,
     UpdateForkchoice,
 )
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -41,9 +41,9 @@ def started(world: Any, unsafe: L2BlockRef, safe: L2BlockRef) -> Driver:
 
 def derived(
     world: Any, parent: L2BlockRef, sequence: int = 1, concluding: bool = True, origin: int = 102, epoch: int = 100
-) -> Derived:
+) -> AttributesReady:
     attributes = world.attributes(parent, epoch, [world.user])
-    return Derived(1, sequence, parent, attributes, world.l1_ref(origin), concluding)
+    return AttributesReady(1, sequence, parent, attributes, world.l1_ref(origin), concluding)
 
 
 def at_step(world: Any, step: Step, driver: Driver | None = None, **kind: Any) -> Driver:
@@ -88,7 +88,7 @@ def test_builds_on_the_tip(world: Any) -> None:
     outcome = step_through(driver, VALID)
     ref = world.ref(payload)
     assert outcome is not None
-    assert (outcome.outcome, outcome.safe_head, outcome.reason) == ("accepted", ref, None)
+    assert (outcome.outcome, outcome.safe_head, outcome.reason) == (AttributesOutcome.ACCEPTED, ref, None)
     assert outcome.safe_config == world.known[ref.hash].config
     assert outcome.built == payload
     assert driver.heads == Heads(ref, ref, ref, world.genesis)
@@ -102,7 +102,7 @@ def test_consolidates_with_the_block_that_is_there(world: Any) -> None:
     assert not driver.building
     assert driver.next() == FindBlock(1)
     outcome = step_through(driver, world.payloads[refs[1].hash])
-    assert outcome is not None and outcome.outcome == "accepted" and outcome.built is None
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and outcome.built is None
     assert driver.heads == Heads(refs[3], refs[1], refs[1], world.genesis)
     assert driver.settle() == UpdateForkchoice(Forkchoice(refs[3].hash, refs[1].hash, refs[0].hash))
 
@@ -132,7 +132,7 @@ def test_reorgs_a_tip_that_l1_does_not_confirm(world: Any) -> None:
     step_through(driver, world.seal(refs[0], message.attributes))
     step_through(driver, TAKEN)
     outcome = step_through(driver, VALID)
-    assert outcome is not None and outcome.outcome == "accepted"
+    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED
     assert outcome.reason is not None and "transaction count does not match" in outcome.reason
     assert driver.heads is not None and driver.heads.unsafe == outcome.safe_head
     assert driver.backup is None, "a safe block ends the hope for the old tip"
@@ -181,7 +181,7 @@ def test_invalid_attributes_are_replaced_by_their_deposits(world: Any, answer: A
     step_through(driver, world.seal(world.genesis, call.attributes))
     step_through(driver, TAKEN)
     outcome = step_through(driver, VALID)
-    assert outcome is not None and outcome.outcome == "replaced"
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
     assert outcome.safe_head.number == 1 and outcome.reason
 
 
@@ -197,7 +197,7 @@ def test_invalid_deposits_are_critical(world: Any, answer: Any) -> None:
 def test_invalid_attributes_are_dropped_before_holocene(before_replacement: Any, answer: Any) -> None:
     driver = at_step(before_replacement, Step.START)
     outcome = step_through(driver, answer)
-    assert outcome is not None and outcome.outcome == "refused"
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
     assert outcome.safe_head == before_replacement.genesis
     assert driver.next() is None
 
@@ -234,7 +234,7 @@ def test_an_insane_payload_is_dropped_without_replacement(world: Any) -> None:
     for each in insane:
         driver = at_step(world, Step.SEAL)
         outcome = step_through(driver, each)
-        assert outcome is not None and outcome.outcome == "refused"
+        assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_an_invalid_payload_is_replaced_then_critical(world: Any, status: str) -
 def test_an_invalid_payload_is_dropped_before_holocene(before_replacement: Any) -> None:
     driver = at_step(before_replacement, Step.INSERT)
     outcome = step_through(driver, PayloadAnswer("INVALID", "bad state root"))
-    assert outcome is not None and outcome.outcome == "refused"
+    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
     assert outcome.reason is not None and "bad state root" in outcome.reason
 
 
@@ -314,7 +314,7 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(before_replacement: Any) ->
     assert driver.backup == refs[3]
     driver.offer(derived(world, new, 2))
     outcome = step_through(driver, INVALID_STARTS[0])
-    assert outcome is not None and outcome.safe_head == refs[0] and outcome.outcome == "refused"
+    assert outcome is not None and outcome.safe_head == refs[0] and outcome.outcome is AttributesOutcome.REFUSED
     call = driver.settle()
     assert call == UpdateForkchoice(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
     with pytest.raises(TemporaryError):
@@ -342,7 +342,7 @@ def test_old_and_repeated_messages(world: Any) -> None:
     assert driver.offer(msgspec.structs.replace(message, sequence=0)) is None
     assert driver.offer(msgspec.structs.replace(message, sequence=2, reset=7)) is None
     stale = driver.offer(msgspec.structs.replace(message, sequence=2))
-    assert stale is not None and stale.outcome == "refused" and stale.safe_head == outcome.safe_head  # type: ignore[union-attr]
+    assert stale is not None and stale.outcome is AttributesOutcome.REFUSED and stale.safe_head == outcome.safe_head  # type: ignore[union-attr]
 
 
 def test_attributes_on_another_parent_ask_for_a_reset(world: Any) -> None:

@@ -8,17 +8,20 @@ from typing import Any
 import msgspec
 from engine_node import EngineNode, follow
 
-from rollup_node.stages.messages import (
-    ControlDone,
-    Derived,
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.engine import (
+    AttributesOutcome,
+    AttributesReady,
     EngineStatus,
-    OutputFound,
-    ResetPipeline,
-    StartSequencer,
-    StopSequencer,
-    WantL2Blocks,
-    WantOutput,
-    WantStart,
+    L2BlocksRequest,
+    StartRequest,
 )
 from rollup_node.stages.protocol.hashes import output_root
 
@@ -35,7 +38,7 @@ def test_a_fresh_engine_derives_from_genesis(world: Any, engine: Any, run: Any) 
         for sequence in (1, 2, 3):
             attributes = world.attributes(parent, 100, [world.user])
             applied = await node.derive(start, sequence, parent, attributes, 101)
-            assert applied.outcome == "accepted" and applied.safe_head.number == sequence
+            assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head.number == sequence
             assert applied.safe_config == world.known[applied.safe_head.hash].config
             parent = applied.safe_head
         await node.until(lambda: engine.safe == parent.hash)
@@ -76,7 +79,7 @@ def test_an_l1_reorg_gives_a_new_start(world: Any, engine: Any, run: Any) -> Non
         assert second.reset > first.reset and second.safe_head == refs[0]
         await node.until(lambda: engine.head == refs[11].hash)
         assert node.stage.driver.heads is not None and node.stage.driver.heads.unsafe == refs[11]
-        late = Derived(first.reset, 2, refs[1], world.attributes(refs[1], 100), world.l1_ref(101), True)
+        late = AttributesReady(first.reset, 2, refs[1], world.attributes(refs[1], 100), world.l1_ref(101), True)
         count = len(node.starts)
         await node.until(lambda: len(node.starts) > count, lambda: node.blocks.send(late))
         assert node.starts[-1] == second, "attributes of an old start are answered with the new one"
@@ -115,7 +118,7 @@ def test_an_invalid_block_is_replaced(world: Any, engine: Any, run: Any) -> None
     async def scene(node: EngineNode) -> None:
         start = await node.start()
         applied = await node.derive(start, 1, world.genesis, world.attributes(world.genesis, 100, [world.user]), 101)
-        assert applied.outcome == "replaced"
+        assert applied.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
         assert len(world.payloads[applied.safe_head.hash].transactions) == 1
 
     run(scene)
@@ -135,7 +138,7 @@ def test_an_engine_that_goes_away_loses_nothing(world: Any, engine: Any, play: A
                 start = await node.start()
                 engine.answers["engine_getPayloadV4"] = [engine.failure(-32000, "restarting")]
                 applied = await node.derive(start, 1, world.genesis, world.attributes(world.genesis, 100), 101)
-                assert applied.outcome == "accepted"
+                assert applied.outcome is AttributesOutcome.ACCEPTED
 
     play(scene())
 
@@ -193,7 +196,7 @@ def test_a_finalized_l1_block_on_another_branch_resets(world: Any, engine: Any, 
         world.reorg("b", 103)
         node.tell_l1(106, 104)
         await node.until(lambda: any("is not canonical" in str(error) for error in node.errors))
-        await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(WantStart(start.reset, None)))
+        await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(StartRequest(start.reset, None)))
 
     run(scene)
 
@@ -203,12 +206,12 @@ def test_blocks_for_overlap_rules(world: Any, engine: Any, run: Any) -> None:
 
     async def scene(node: EngineNode) -> None:
         start = await node.start()
-        await node.until(lambda: bool(node.found), lambda: node.blocks.send(WantL2Blocks(start.reset, 1, 3)))
+        await node.until(lambda: bool(node.found), lambda: node.blocks.send(L2BlocksRequest(start.reset, 1, 3)))
         assert [each.ref for each in node.found[0].blocks] == refs[1:]
         assert node.found[0].blocks[0].transactions == world.payloads[refs[1].hash].transactions
         node.found.clear()
-        await node.until(lambda: bool(node.found), lambda: node.blocks.send(WantL2Blocks(start.reset, 2, 9)))
-        assert node.found[-1].blocks == () and "has not got all" in (node.found[-1].problem or "")
+        await node.until(lambda: bool(node.found), lambda: node.blocks.send(L2BlocksRequest(start.reset, 2, 9)))
+        assert node.found[-1].blocks == () and "has not got all" in (node.found[-1].error or "")
 
     run(scene)
 
@@ -221,13 +224,13 @@ def test_output_at_block(world: Any, engine: Any, run: Any) -> None:
 
     async def scene(node: EngineNode) -> None:
         await node.start()
-        found = await node.ask(WantOutput(1, 2))
+        found = await node.ask(OutputRequest(1, 2))
         payload = world.payloads[refs[2].hash]
-        assert isinstance(found, OutputFound) and found.error is None and found.block == refs[2]
+        assert isinstance(found, OutputResponse) and found.error is None and found.block == refs[2]
         assert found.withdrawal_storage_root == payload.withdrawals_root and found.state_root == payload.state_root
         assert found.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
         assert found.status is not None and found.status.unsafe == refs[3]
-        missing = await node.ask(WantOutput(2, 99))
+        missing = await node.ask(OutputRequest(2, 99))
         assert missing.error is not None and missing.error.endswith("not found")
 
     run(scene)
@@ -239,7 +242,7 @@ def test_the_output_of_old_blocks_needs_a_proof(world: Any, engine: Any, run: An
 
     async def scene(node: EngineNode) -> None:
         await node.start()
-        found = await node.ask(WantOutput(1, 2))
+        found = await node.ask(OutputRequest(1, 2))
         assert found.error is not None and "pruned" in found.error
         assert found.error.startswith(f"failed to get L2 output at block 0x{refs[2].hash.hex()}:2: ")
 
@@ -251,10 +254,12 @@ def test_control_of_a_node_that_does_not_sequence(world: Any, engine: Any, run: 
 
     async def scene(node: EngineNode) -> None:
         await node.start()
-        assert await node.ask(StartSequencer(1, world.genesis.hash)) == ControlDone(1, "sequencer is not enabled", None)
-        assert await node.ask(StopSequencer(2)) == ControlDone(2, "sequencer is not enabled", None)
+        assert await node.ask(StartSequencerRequest(1, world.genesis.hash)) == ControlResponse(
+            1, "sequencer is not enabled", None
+        )
+        assert await node.ask(StopSequencerRequest(2)) == ControlResponse(2, "sequencer is not enabled", None)
         count = len(node.starts)
-        assert await node.ask(ResetPipeline(3)) == ControlDone(3, None, None)
+        assert await node.ask(ResetDerivationRequest(3)) == ControlResponse(3, None, None)
         assert len(node.starts) > count
 
     run(scene)
@@ -275,18 +280,18 @@ def test_sequences_and_stops_and_starts(make_world: Any, play: Any, tmp_path: Pa
             await node.until(lambda: node.status is not None and node.status.sequencer_active)
             await node.until(lambda: len(engine.chain()) >= 3)
             assert world.user in engine.chain()[2].transactions
-            stopped = await node.ask(StopSequencer(1))
+            stopped = await node.ask(StopSequencerRequest(1))
             assert stopped.error is None
             assert stopped.head == engine.head
-            assert await node.ask(StopSequencer(1)) == stopped, "a repeated question gets the same answer"
-            assert (await node.ask(StopSequencer(2))).error == "sequencer not running"
+            assert await node.ask(StopSequencerRequest(1)) == stopped, "a repeated question gets the same answer"
+            assert (await node.ask(StopSequencerRequest(2))).error == "sequencer not running"
             height = len(engine.chain())
             await asyncio.sleep(0.5)
             assert len(engine.chain()) == height
-            refused = await node.ask(StartSequencer(3, bytes(32)))
+            refused = await node.ask(StartSequencerRequest(3, bytes(32)))
             assert refused.error is not None and refused.error.startswith("block hash does not match: head 0x")
-            assert (await node.ask(StartSequencer(4, engine.head))).error is None
-            assert (await node.ask(StartSequencer(5, engine.head))).error == "sequencer already running"
+            assert (await node.ask(StartSequencerRequest(4, engine.head))).error is None
+            assert (await node.ask(StartSequencerRequest(5, engine.head))).error == "sequencer already running"
             await node.until(lambda: len(engine.chain()) >= height + 2)
             times = [payload.timestamp for _, payload in sorted(engine.chain().items())]
             assert times == list(range(1_001, 1_001 + len(times)))
@@ -334,9 +339,9 @@ def test_messages_from_a_dead_life_of_derivation_are_ignored(world: Any, engine:
         peer = server.peer
         assert peer is not None
         newer = msgspec.structs.replace(peer) if isinstance(peer, msgspec.Struct) else peer._replace(incarnation=9)
-        server._take(newer, WantStart(0, None))
+        server._take(newer, StartRequest(0, None))
         assert server.restart_wanted
-        server._take(peer, WantStart(0, "late"))
+        server._take(peer, StartRequest(0, "late"))
         assert server.peer == newer and server.start is not None
 
     run(scene)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from engine_node import EngineNode, follow
 
-from rollup_node.stages.messages import Derived, StartSequencer, StopSequencer
+from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
+from rollup_node.stages.messages.engine import AttributesReady
 
 
 def unsafe(node: EngineNode) -> int:
@@ -44,7 +45,7 @@ def test_derivation_builds_the_lost_blocks_again(world: Any, engine: Any, run: A
         assert parent == refs[5]
         engine.lose(3)
         attributes = world.attributes(refs[5], 100)
-        message = Derived(first.reset, 6, refs[5], attributes, world.l1_ref(101), True)
+        message = AttributesReady(first.reset, 6, refs[5], attributes, world.l1_ref(101), True)
         await node.until(lambda: len(node.starts) > 1, lambda: node.blocks.send(message))
         again = node.starts[-1]
         await node.until(lambda: unsafe(node) == 3)
@@ -71,12 +72,12 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(
         config = {"sequencer_enabled": True, "sequencer_l1_confs": 0}
         async with engine.serving(), EngineNode(world, engine, tmp_path, **config).running() as node:
             await node.until(lambda: len(engine.chain()) >= 4)
-            assert (await node.ask(StopSequencer(1))).error is None
+            assert (await node.ask(StopSequencerRequest(1))).error is None
             last = engine.head
             height = len(engine.chain())
             if not known:
                 node.stage.tip_config = None
-            assert (await node.ask(StartSequencer(2, last))).error is None
+            assert (await node.ask(StartSequencerRequest(2, last))).error is None
             engine.lose(2)
             await node.until(lambda: len(engine.chain()) >= height + 1)
             assert node.errors and engine.head not in engine.lost

@@ -11,19 +11,19 @@ import msgspec
 import pytest
 from engine_node import EngineNode, follow
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.engine.client_p2p import LONGEST_PUBLISHING, MOST_PUBLISHING, PeersClient
-from rollup_node.stages.messages import (
-    ControlDone,
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
+from rollup_node.stages.messages.engine import AttributesOutcome
+from rollup_node.stages.messages.p2p import (
     GapEnd,
-    PayloadFound,
-    PostUnsafePayload,
-    PublishDone,
-    WantBlocks,
-    WantPayload,
+    PayloadRequest,
+    PayloadResponse,
+    PublishResponse,
+    UnsafeBlocksRequest,
 )
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.topology import CHANNELS
 
 
@@ -72,13 +72,13 @@ def gap_scene(world: Any, refs: list[Any]) -> Callable[[EngineNode], Any]:
         chain.queue.gap_end = lambda heads, now: real(heads, heads.unsafe.timestamp)  # type: ignore[method-assign]
         await node.gossip(blocks[6], blocks[5])
 
-        def asked() -> list[WantBlocks]:
+        def asked() -> list[UnsafeBlocksRequest]:
             return [each for each in node.wanted if each.gap_end is not None]
 
         began = time.monotonic()
         await node.until(lambda: len(asked()) >= 2)
         assert time.monotonic() - began > 1.5
-        assert set(asked()) == {WantBlocks(0, GapEnd(5, refs[5].hash, refs[4].hash))}
+        assert set(asked()) == {UnsafeBlocksRequest(0, GapEnd(5, refs[5].hash, refs[4].hash))}
         await node.gossip(blocks[4], blocks[3], blocks[2], blocks[1])
         await node.until(lambda: unsafe(node) == 6)
         count = len(asked())
@@ -168,7 +168,9 @@ def test_a_posted_block_is_treated_like_one_of_gossip(world: Any, engine: Any, r
     async def scene(node: EngineNode) -> None:
         await node.until(lambda: unsafe(node) == 0)
         for number in (2, 1):
-            assert await node.ask(PostUnsafePayload(number, blocks[number])) == ControlDone(number, None, None)
+            assert await node.ask(PostUnsafePayloadRequest(number, blocks[number])) == ControlResponse(
+                number, None, None
+            )
         await node.until(lambda: unsafe(node) == 2)
 
     run(scene)
@@ -184,7 +186,7 @@ def test_derivation_consolidates_what_gossip_brought(world: Any, engine: Any, ru
         await node.gossip(*blocks[1:])
         await node.until(lambda: unsafe(node) == 3)
         applied = await node.derive(start, 1, refs[0], world.attributes(refs[0], 100, [world.user]), 101)
-        assert applied.outcome == "accepted" and applied.safe_head == refs[1]
+        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == refs[1]
         await node.until(lambda: engine.safe == refs[1].hash)
         assert unsafe(node) == 3 and engine.head == refs[3].hash
 
@@ -205,7 +207,7 @@ def test_a_sequencer_hands_over_what_it_seals(make_world: Any, play: Any, tmp_pa
             assert first.payload.block_number == 1 and first.payload == world.payloads[first.payload.block_hash]
             assert node.asking is not None
             before = counted(node.meter, "op_node_default_publishing_errors_total")
-            node.peers.send(node.asking, PublishDone(first.id, "node has no p2p signer"))
+            node.peers.send(node.asking, PublishResponse(first.id, "node has no p2p signer"))
             await node.until(lambda: counted(node.meter, "op_node_default_publishing_errors_total") == before + 1)
             head = unsafe(node)
             await node.until(lambda: unsafe(node) > head)
@@ -220,13 +222,13 @@ def test_blocks_are_read_for_peers(world: Any, engine: Any, run: Any) -> None:
         assert node.payloads is not None
         await node.until(lambda: unsafe(node) == 3)
         for number in (2, 9):
-            node.payloads.send(WantPayload(number, number))
+            node.payloads.send(PayloadRequest(number, number))
         await node.until(lambda: len(node.read) == 2)
-        assert node.read == [PayloadFound(2, world.payloads[refs[2].hash], None), PayloadFound(9, None, None)]
+        assert node.read == [PayloadResponse(2, world.payloads[refs[2].hash], None), PayloadResponse(9, None, None)]
         engine.answers["eth_getBlockByNumber"] = [engine.failure(-32000, "database is down")]
-        node.payloads.send(WantPayload(3, 1))
+        node.payloads.send(PayloadRequest(3, 1))
         await node.until(lambda: len(node.read) == 3)
-        assert node.read[2].payload is None and "database is down" in str(node.read[2].problem)
+        assert node.read[2].payload is None and "database is down" in str(node.read[2].error)
 
     run(scene, p2p=True)
 
@@ -267,13 +269,13 @@ def test_a_block_is_handed_over_again_until_it_is_out(
             await until(1)
             client.repeat(0)
             await until(2)
-            assert heard[1][1] == WantBlocks(0, None)
+            assert heard[1][1] == UnsafeBlocksRequest(0, None)
             Clock.now += 1.1
             client.repeat(7)
             await until(4)
-            assert [heard[2][1], heard[3][1]] == [WantBlocks(7, None), heard[0][1]]
-            server.send(heard[0][0], PublishDone(1, None))
-            server.send(heard[0][0], PublishDone(99, "nobody asked for that"))
+            assert [heard[2][1], heard[3][1]] == [UnsafeBlocksRequest(7, None), heard[0][1]]
+            server.send(heard[0][0], PublishResponse(1, None))
+            server.send(heard[0][0], PublishResponse(99, "nobody asked for that"))
             await asyncio.sleep(0.1)
             Clock.now += 1.1
             client.repeat(7)

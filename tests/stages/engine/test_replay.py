@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.engine.replay import MAX_TRANSACTIONS, UNKNOWN_HASH, Judged, judge
-from rollup_node.stages.messages import Derived
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 
 FIRST_EPOCH = 100
 
 
 def _judged(world: Any, attributes: PayloadAttributes, known: ExecutionPayload | None, parent: Any = None) -> Judged:
-    derived = Derived(1, 1, parent or world.genesis, attributes, world.l1_ref(FIRST_EPOCH), True)
+    derived = AttributesReady(1, 1, parent or world.genesis, attributes, world.l1_ref(FIRST_EPOCH), True)
     return judge(world.rollup, derived, known)
 
 

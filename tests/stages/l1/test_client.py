@@ -8,10 +8,10 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.ipc.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.client import L1Endpoints
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, RpcError, application

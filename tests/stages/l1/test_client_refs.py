@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus import Peer
-from rollup_node.ipc.jsonrpc import EndpointError
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.l1.client_refs import MOST_AT_ONCE, RefsReader, linked
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.messages import L1RefsFound, WantL1Refs
+from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 
-PEER = Peer(3, 1)
+PEER = ProcessId(3, 1)
 
 
 def chain(length: int) -> list[dict[str, Any]]:
@@ -66,9 +66,9 @@ class Endpoint:
         return [self.blocks[number] if number < len(self.blocks) else None for number in numbers]
 
 
-def read(endpoint: Endpoint, *wants: WantL1Refs, rate_limit: float = 0.0) -> list[L1RefsFound]:
+def read(endpoint: Endpoint, *wants: L1RefsRequest, rate_limit: float = 0.0) -> list[L1RefsResponse]:
     config = SimpleNamespace(trust_rpc=False, rate_limit=rate_limit)
-    found: list[L1RefsFound] = []
+    found: list[L1RefsResponse] = []
     woken: list[int] = []
     reader = RefsReader(config, endpoint, lambda: woken.append(1))  # type: ignore[arg-type]
     for want in wants:
@@ -78,16 +78,18 @@ def read(endpoint: Endpoint, *wants: WantL1Refs, rate_limit: float = 0.0) -> lis
     return found
 
 
-def numbers(found: L1RefsFound) -> list[int]:
+def numbers(found: L1RefsResponse) -> list[int]:
     return [ref.number for ref in found.refs]
 
 
 def test_references_end_at_the_block_asked_for() -> None:
     endpoint = Endpoint(chain(40))
-    first, second, third = read(endpoint, WantL1Refs(40, 16), WantL1Refs(3, 16), WantL1Refs(41, 5), WantL1Refs(41, 5))
-    assert numbers(first) == list(range(25, 41)) and first.problem is None
+    first, second, third = read(
+        endpoint, L1RefsRequest(40, 16), L1RefsRequest(3, 16), L1RefsRequest(41, 5), L1RefsRequest(41, 5)
+    )
+    assert numbers(first) == list(range(25, 41)) and first.error is None
     assert numbers(second) == [0, 1, 2, 3]
-    assert third == L1RefsFound(41, (), None), "L1 has no such block"
+    assert third == L1RefsResponse(41, (), None), "L1 has no such block"
     assert endpoint.asked == [(25, 40), (0, 3), (37, 41)], "a repeated question is answered once"
 
 
@@ -116,12 +118,12 @@ def another_branch() -> list[dict[str, Any]]:
 def test_an_endpoint_that_gives_something_else_has_failed() -> None:
     blocks = chain(10)
     endpoint = Endpoint([*blocks[:10], blocks[9]])
-    (found,) = read(endpoint, WantL1Refs(10, 2))
-    assert found.refs == () and found.problem is not None and found.problem.startswith("l1:1: asked for block 10")
+    (found,) = read(endpoint, L1RefsRequest(10, 2))
+    assert found.refs == () and found.error is not None and found.error.startswith("l1:1: asked for block 10")
     assert isinstance(endpoint.failures[0], InvalidDataError)
     away = Endpoint([])
-    (found,) = read(away, WantL1Refs(10, 2))
-    assert found == L1RefsFound(10, (), "l1:1: cannot connect") and len(away.failures) == 1
+    (found,) = read(away, L1RefsRequest(10, 2))
+    assert found == L1RefsResponse(10, (), "l1:1: cannot connect") and len(away.failures) == 1
     wrong = [dict(block, gasUsed="0x1") for block in blocks]
     with pytest.raises(InvalidDataError, match="hashes to"):
         linked(wrong, 10, False)
@@ -131,5 +133,5 @@ def test_an_endpoint_that_gives_something_else_has_failed() -> None:
 @pytest.mark.parametrize(("rate", "most"), [(0, MOST_AT_ONCE), (2, 10), (0.1, 1), (1_000, MOST_AT_ONCE)])
 def test_no_more_is_fetched_at_once_than_a_rate_limit_allows_in_a_moment(rate: float, most: int) -> None:
     endpoint = Endpoint(chain(300))
-    (found,) = read(endpoint, WantL1Refs(300, 10_000), rate_limit=rate)
+    (found,) = read(endpoint, L1RefsRequest(300, 10_000), rate_limit=rate)
     assert len(found.refs) == most

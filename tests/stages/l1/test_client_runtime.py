@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.client import L1Endpoints
 from rollup_node.stages.l1.client_runtime import RETRY_SECONDS, WAIT_FOR_HEAD, RuntimeConfigReader
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.runtime_config import SIGNER_SLOT, address_in, proven_value, stored_value
 from rollup_node.stages.l1.verify import InvalidDataError
-from rollup_node.stages.messages import RuntimeConfig
-from rollup_node.stages.metrics import Meter
+from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, l1_genesis

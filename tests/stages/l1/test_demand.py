@@ -2,7 +2,7 @@
 
 from rollup_node.stages.l1.demand import Demand
 from rollup_node.stages.l1.window import Range
-from rollup_node.stages.messages import L1BlockMissing
+from rollup_node.stages.messages.l1 import L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block, L1Header
 
 
@@ -74,10 +74,10 @@ def test_confirmations_hide_the_newest_blocks() -> None:
     demand.ask(45, 10, 0.0)
     assert demand.wanted(50) == Range(45, 46)
     assert send(demand, HELD, 50) == [45, 46]
-    assert demand.missing(50, "unknown", nothing_failed) == L1BlockMissing(47, 46, None)
+    assert demand.missing(50, "unknown", nothing_failed) == L1BlockUnavailable(47, 46, None)
     assert demand.wanted(50) is None
     assert demand.wanted(51) == Range(47, 47)
-    assert demand.missing(2, "unknown", nothing_failed) == L1BlockMissing(47, 0, None)
+    assert demand.missing(2, "unknown", nothing_failed) == L1BlockUnavailable(47, 0, None)
 
 
 def test_blocks_are_fetched_ahead_of_the_ask() -> None:
@@ -97,10 +97,10 @@ def test_what_is_missing_is_told_with_its_reason() -> None:
     demand = Demand(0, 64, again=0.5)
     assert demand.missing(50, "unknown", nothing_failed) is None
     demand.ask(51, 4, 0.0)
-    assert demand.missing(50, "unknown", nothing_failed) == L1BlockMissing(51, 50, None)
-    assert demand.missing(None, "refused", nothing_failed) == L1BlockMissing(51, 0, "refused")
+    assert demand.missing(50, "unknown", nothing_failed) == L1BlockUnavailable(51, 50, None)
+    assert demand.missing(None, "refused", nothing_failed) == L1BlockUnavailable(51, 0, "refused")
     assert demand.missing(60, "unknown", nothing_failed) is None
-    assert demand.missing(60, "unknown", lambda number: ("bad",)) == L1BlockMissing(51, 60, "bad")
+    assert demand.missing(60, "unknown", lambda number: ("bad",)) == L1BlockUnavailable(51, 60, "bad")
 
 
 def test_with_no_head_followed_all_numbers_count_as_visible() -> None:
@@ -110,7 +110,7 @@ def test_with_no_head_followed_all_numbers_count_as_visible() -> None:
     assert send(demand, HELD, None) == [51, 52, 53, 54]
     demand.ask(55, 1, 0.0)
     assert demand.missing(None, None, nothing_failed) is None
-    assert demand.missing(None, None, lambda number: (None,)) == L1BlockMissing(55, 54, None)
+    assert demand.missing(None, None, lambda number: (None,)) == L1BlockUnavailable(55, 54, None)
 
 
 def test_an_ask_is_bounded() -> None:

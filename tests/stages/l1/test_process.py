@@ -11,24 +11,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.ipc.bus import Bus
-from rollup_node.ipc.testing import pumping
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
 from rollup_node.node.activities import Driver, Problems
 from rollup_node.stages.compute import process as compute
 from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1 import process as l1
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import Filter
-from rollup_node.stages.messages import (
-    Health,
-    L1BlockFound,
-    L1BlockMissing,
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.l1 import (
+    L1BlockResponse,
+    L1BlocksRequest,
+    L1BlockUnavailable,
     L1Heads,
-    L1RefsFound,
-    WantL1Blocks,
-    WantL1Refs,
+    L1RefsRequest,
+    L1RefsResponse,
 )
-from rollup_node.stages.metrics import Meter
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -67,7 +67,7 @@ class World:
     def __init__(self, buses: dict[str, Bus]) -> None:
         self.blocks: dict[int, L1Block] = {}
         self.received: list[int] = []
-        self.missing: list[L1BlockMissing] = []
+        self.missing: list[L1BlockUnavailable] = []
         self.origins: list[Any] = []
         self.heads: L1Heads | None = None
         self.health: Health | None = None
@@ -75,8 +75,8 @@ class World:
         self._origins = buses["engine"].connect("l1.origins", self.origins.append)
         buses["engine"].subscribe("status.l1", self._status)
 
-    def _take(self, message: L1BlockFound | L1BlockMissing) -> None:
-        if isinstance(message, L1BlockFound):
+    def _take(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
+        if isinstance(message, L1BlockResponse):
             self.received.append(message.block.header.number)
             self.blocks[message.block.header.number] = message.block
         else:
@@ -89,10 +89,10 @@ class World:
             self.health = message
 
     def ask_origin(self, first: int, count: int) -> None:
-        self._origins.send(WantL1Blocks(first, count))
+        self._origins.send(L1BlocksRequest(first, count))
 
     def ask_refs(self, last: int, count: int) -> None:
-        self._origins.send(WantL1Refs(last, count))
+        self._origins.send(L1RefsRequest(last, count))
 
     async def until(
         self, condition: Callable[[], Any], ask: tuple[int, int] | None = None, seconds: float = 10.0
@@ -103,7 +103,7 @@ class World:
             assert time.monotonic() < deadline, f"{self.received} {self.missing[-1:]} {self.heads} {self.health}"
             if ask is not None and time.monotonic() > asked + 0.3:
                 asked = time.monotonic()
-                self._asking.send(WantL1Blocks(*ask))
+                self._asking.send(L1BlocksRequest(*ask))
             await asyncio.sleep(0.01)
 
 
@@ -166,7 +166,7 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, rules: Filter
             await w.until(lambda: w.heads is not None and w.heads.finalized is not None)
             assert w.heads is not None and w.heads.head is not None and w.heads.safe is not None
             assert (w.heads.head.number, w.heads.safe.number) == (LAST, LAST - 16)
-            await w.until(lambda: L1BlockMissing(LAST + 1, LAST, None) in w.missing, (LAST + 1, 1))
+            await w.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in w.missing, (LAST + 1, 1))
             assert w.health == Health(())
 
     run(use)
@@ -231,8 +231,8 @@ def test_a_block_that_fails_delays_no_other(recording: Recording, rules: Filter)
             await w.until(lambda: len(w.blocks) == 9, (FIRST, 10))
             assert FIRST + 3 not in w.blocks
             await w.until(lambda: w.missing and w.missing[-1].number == FIRST + 3, (FIRST + 3, 7))
-            assert "database is down" in str(w.missing[-1].problem)
-            assert "secret" not in str(w.missing[-1].problem)
+            assert "database is down" in str(w.missing[-1].error)
+            assert "secret" not in str(w.missing[-1].error)
             await w.until(lambda: w.health is not None and w.health.problems)
             assert w.health is not None and "database is down" in w.health.problems[0]
 
@@ -268,7 +268,7 @@ def test_without_any_endpoint_that_works_the_reason_is_told(recording: Recording
             assert w.health is not None
             assert any("is on L1 chain 5, but the rollup is on 11155111" in line for line in w.health.problems)
             await w.until(lambda: w.missing, (FIRST, 1))
-            await w.until(lambda: "is on L1 chain 5" in str(w.missing[-1].problem), (FIRST, 1))
+            await w.until(lambda: "is on L1 chain 5" in str(w.missing[-1].error), (FIRST, 1))
 
     run(use)
 
@@ -279,12 +279,12 @@ def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
     async def use() -> None:
         async with world(rules, [recorded(recording)], verifier_confs=4) as w:
             await w.until(lambda: w.heads is not None and w.heads.head is not None)
-            await w.until(lambda: L1BlockMissing(LAST - 3, LAST - 4, None) in w.missing, (LAST - 3, 4))
+            await w.until(lambda: L1BlockUnavailable(LAST - 3, LAST - 4, None) in w.missing, (LAST - 3, 4))
             w.ask_origin(LAST - 1, 3)
-            await w.until(lambda: len([m for m in w.origins if isinstance(m, L1BlockFound)]) == 2)
+            await w.until(lambda: len([m for m in w.origins if isinstance(m, L1BlockResponse)]) == 2)
             assert w.blocks == {}
             w.ask_origin(LAST + 1, 1)
-            await w.until(lambda: L1BlockMissing(LAST + 1, LAST, None) in w.origins)
+            await w.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in w.origins)
 
     run(use)
 
@@ -295,7 +295,7 @@ def test_references_are_read_anew_by_their_headers(recording: Recording, rules: 
             w.ask_refs(LAST, 8)
             await w.until(lambda: bool(w.origins))
             (found,) = w.origins
-            assert isinstance(found, L1RefsFound) and found.problem is None
+            assert isinstance(found, L1RefsResponse) and found.error is None
             assert [ref.number for ref in found.refs] == list(range(LAST - 7, LAST + 1))
             await w.until(lambda: len(w.blocks) == 1, (LAST, 1))
             assert found.refs[-1] == w.blocks[LAST].ref

@@ -7,7 +7,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.ipc.codec import Codec
+from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.l1.filter import Filter
 from rollup_node.stages.l1.tasks import (
     Invalid,

@@ -11,7 +11,8 @@ import pytest
 from p2p_blocks import SIGNER, block
 from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
 
-from rollup_node.stages.messages import GapEnd, PayloadFound, PublishBlock, RuntimeConfig, WantBlocks
+from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequest, UnsafeBlocksRequest
 from rollup_node.stages.p2p import sync_wire
 from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.gater import parse_ip
@@ -61,9 +62,9 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
             server._server.send = lambda peer, message: sent.append((peer.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
             engine = server._engine
             assert engine is not None
-            server._take(engine._replace(incarnation=2), WantBlocks(0, None))
+            server._take(engine._replace(incarnation=2), UnsafeBlocksRequest(0, None))
             assert [(life, message.payload) for life, message in sent] == [(2, first)]
-            server._take(engine, PublishBlock(9, first))
+            server._take(engine, PublishRequest(9, first))
             assert len(sent) == 1, "an engine of before is not heard"
 
     play(scene)
@@ -122,7 +123,7 @@ def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: py
                 if slash:
                     node.stage.sync._protocols = node.stage.sync._protocols[::-1]
                 top = blocks[-1]
-                want = WantBlocks(3, GapEnd(top.block_number, top.block_hash, top.parent_hash))
+                want = UnsafeBlocksRequest(3, GapEnd(top.block_number, top.block_hash, top.parent_hash))
                 planner = node.stage.sync._planner
                 await node.until(lambda: planner._peers)
                 node.engine.send(want)
@@ -145,7 +146,7 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
         nodes = [P2pNode(number, rollup, tmp_path) for number in (1, 2, 3, 4)]
         async with nodes[0].running(), nodes[1].running(), nodes[2].running(), nodes[3].running():
             nodes[1].payloads._handler = lambda peer, want: nodes[1].payloads.send(  # type: ignore[attr-defined]
-                peer, PayloadFound(want.id, None, "the engine is away")
+                peer, PayloadResponse(want.id, None, "the engine is away")
             )
             for each in blocks:
                 wrong = msgspec.structs.replace(each, gas_used=7)
@@ -158,7 +159,7 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
                 assert node.stage.sync is not None
                 await node.until(lambda: len(node.stage.sync._planner._peers) == 4)  # type: ignore[union-attr]
                 top = blocks[-1]
-                want = WantBlocks(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
+                want = UnsafeBlocksRequest(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
 
                 def complete() -> bool:
                     return {each.block_number for each in node.arrived} == set(range(1, 8))
@@ -199,7 +200,7 @@ def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request
 def test_without_the_sync_protocol_nothing_is_asked(tmp_path: Path) -> None:
     async def scene() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:
-            node.engine.send(WantBlocks(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))
+            node.engine.send(UnsafeBlocksRequest(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))
             assert not [name for name in (await node.call("self"))["protocols"] if "payload_by_number" in name]
             assert node.stage.sync is None
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import hashes, headers
 from rollup_node.stages.protocol.hashes import OutputError
-from rollup_node.stages.protocol.hexes import HexError
+from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 

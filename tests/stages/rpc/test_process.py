@@ -14,18 +14,17 @@ from aiohttp import ClientSession
 from rpc_world import L1, L2, ROLLUP, World
 
 from rollup_node.stages.derivation.drop_history import DropHistory
-from rollup_node.stages.messages import (
-    ControlDone,
-    Drop,
-    EngineStatus,
-    Health,
-    OutputFound,
-    ResetPipeline,
-    StartSequencer,
-    StopSequencer,
-    WantDrops,
-    WantOutput,
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
 )
+from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc import server_http
@@ -163,7 +162,7 @@ def test_drops_are_fetched_page_by_page(run: Any, monkeypatch: pytest.MonkeyPatc
     async def scene(world: World) -> None:
         lost: set[int] = set()
 
-        def take(peer: Any, want: WantDrops) -> None:
+        def take(peer: Any, want: DropsRequest) -> None:
             if want.id in lost:
                 server.send(peer, history.answer(want))
             lost.add(want.id)
@@ -197,9 +196,9 @@ def test_admin_is_unknown_unless_enabled(run: Any) -> None:
 
 def test_control_of_the_engine(run: Any) -> None:
     answers = {
-        StartSequencer: lambda m: ControlDone(m.id, "sequencer already running", None),
-        StopSequencer: lambda m: ControlDone(m.id, None, L2.hash),
-        ResetPipeline: lambda m: ControlDone(m.id, None, None),
+        StartSequencerRequest: lambda m: ControlResponse(m.id, "sequencer already running", None),
+        StopSequencerRequest: lambda m: ControlResponse(m.id, None, L2.hash),
+        ResetDerivationRequest: lambda m: ControlResponse(m.id, None, None),
     }
 
     async def scene(world: World) -> None:
@@ -208,7 +207,7 @@ def test_control_of_the_engine(run: Any) -> None:
         assert await world.call("admin_startSequencer", head) == (-32000, "sequencer already running")
         assert await world.call("admin_stopSequencer") == head
         assert await world.call("admin_resetDerivationPipeline") is None
-        assert world.asked[0] == StartSequencer(1, L2.hash)
+        assert world.asked[0] == StartSequencerRequest(1, L2.hash)
         assert len({message.id for message in world.asked}) == 3
         assert (await world.call("admin_startSequencer", "0x12"))[0] == -32602
 
@@ -222,7 +221,7 @@ def test_a_sequencer_that_is_stopped_is_shown_as_stopped(run: Any) -> None:
         await world.until_ready()
         running = EngineStatus(1, L2, L2, L2, L2, L2, True, True)
         for method, params, active in (("stop", (), False), ("start", ("0x" + L2.hash.hex(),), True)):
-            world.answer = lambda m: ControlDone(m.id, None, L2.hash)
+            world.answer = lambda m: ControlResponse(m.id, None, L2.hash)
             later = asyncio.get_running_loop().call_later
             status = msgspec.structs.replace(running, sequencer_active=active)
             later(0.2, world.status["engine"].set, status)
@@ -236,7 +235,7 @@ def test_a_question_is_repeated_until_it_is_answered(run: Any, monkeypatch: pyte
     monkeypatch.setattr("rollup_node.stages.rpc.client_ask.AGAIN", 0.05)
 
     async def scene(world: World) -> None:
-        world.answer = lambda m: ControlDone(m.id, None, L2.hash) if len(world.asked) >= 3 else None
+        world.answer = lambda m: ControlResponse(m.id, None, L2.hash) if len(world.asked) >= 3 else None
         assert await world.call("admin_stopSequencer") == "0x" + L2.hash.hex()
         assert world.asked[0] == world.asked[2]
 
@@ -245,7 +244,7 @@ def test_a_question_is_repeated_until_it_is_answered(run: Any, monkeypatch: pyte
 
 def test_output_at_block(run: Any) -> None:
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
-    found = OutputFound(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
+    found = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
 
     async def scene(world: World) -> None:
         world.answer = lambda m: (
@@ -256,7 +255,7 @@ def test_output_at_block(run: Any) -> None:
         output = await world.call("optimism_outputAtBlock", "0x14")
         assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
         assert output["syncStatus"]["safe_l2"]["number"] == 20
-        assert world.asked == [WantOutput(1, 20)]
+        assert world.asked == [OutputRequest(1, 20)]
         assert await world.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
 
     run(scene)
@@ -295,7 +294,7 @@ def test_readiness(run: Any) -> None:
         assert status == 503 and orjson.loads(body)["reasons"] == ["blobs: beacon endpoint is away"]
         world.status["blobs"].set(Health(()))
         await world.until_ready()
-        world.stage.node.subscribers["l1"].heard_at = 0.0
+        world.stage.node.subscribers["l1"].last_seen = 0.0
         world.buses["l1"]._endpoints.clear()
         status, body = await world.get("/readyz")
         assert status == 503 and orjson.loads(body)["reasons"][0].startswith("l1: not heard of for")

@@ -1,6 +1,7 @@
 """What keeps a node from being ready."""
 
-from rollup_node.stages.messages import EngineStatus, L1Heads
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import ZERO_L1_REF, ZERO_L2_REF
 from rollup_node.stages.rpc.readiness import reasons
 

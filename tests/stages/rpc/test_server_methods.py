@@ -6,9 +6,9 @@ import msgspec
 from p2p_blocks import block
 from rpc_world import World
 
-from rollup_node.stages.messages import ControlDone, PostUnsafePayload
+from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
 from rollup_node.stages.protocol.engine_json import envelope_to_json
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 
 
 def test_calls_about_peers_go_to_the_p2p_process(run: Any) -> None:
@@ -39,9 +39,9 @@ def test_a_posted_block_must_have_its_hash(run: Any) -> None:
     bad = envelope_to_json(msgspec.structs.replace(payload, block_hash=b"\x01" * 32))
 
     async def scene(world: World) -> None:
-        world.answer = lambda message: ControlDone(message.id, None, None)
+        world.answer = lambda message: ControlResponse(message.id, None, None)
         assert await world.call("admin_postUnsafePayload", good) is None
-        assert world.asked == [PostUnsafePayload(1, payload)]
+        assert world.asked == [PostUnsafePayloadRequest(1, payload)]
         text = f"payload has bad block hash: 0x{'01' * 32}, actual block hash is: {to_hex(payload.block_hash)}"
         assert await world.call("admin_postUnsafePayload", bad) == (-32000, text)
         assert (await world.call("admin_postUnsafePayload", {}))[0] == -32602

@@ -1,6 +1,9 @@
 """JSON forms of references and statuses (node-behaviour 1.3, 1.4)."""
 
-from rollup_node.stages.messages import DerivationStatus, EngineStatus, L1Heads, OutputFound
+from rollup_node.stages.messages.control import OutputResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.shapes import l1_ref, l2_ref, output, sync_status
 
@@ -49,7 +52,7 @@ def test_current_l1_is_zero_during_a_reset() -> None:
 
 
 def test_outputs() -> None:
-    found = OutputFound(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
+    found = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
     assert output(found, {"x": 1}) == {
         "version": ZERO,
         "outputRoot": "0x" + "0a" * 32,

@@ -9,7 +9,7 @@ import jwt
 import orjson
 import pytest
 
-from rollup_node.stages.protocol.hexes import from_quantity
+from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, RpcError, application, token_problem
 
 SECRET = bytes(range(32))

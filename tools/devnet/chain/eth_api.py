@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
-from rollup_node.stages.protocol.hexes import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
 from rollup_node.tools.devnet.chain.json_forms import (
     bare_transaction_json,

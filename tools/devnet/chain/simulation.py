@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from rollup_node.stages.protocol.hexes import address_from_hex, from_hex, from_quantity
+from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.rules import EvmRules

@@ -5,7 +5,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from rollup_node.stages.protocol.hexes import HexError, from_hex_sized
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.engine.server import EngineServer, serve

@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.engine_json import (
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hashes import payload_block_hash
-from rollup_node.stages.protocol.hexes import from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from rollup_node.stages.protocol.engine_json import envelope_to_json
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 

@@ -4,9 +4,9 @@ import asyncio
 import signal
 from pathlib import Path
 
-from rollup_node.ipc.log import get_logger
+from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
-from rollup_node.stages.protocol.hexes import hash_from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import Genesis

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import orjson
 from aiohttp import web
 
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.l1.sidecars import Blob
 

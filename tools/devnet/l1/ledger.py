@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.headers import (
     Header,
     header_hash,
 )
-from rollup_node.stages.protocol.hexes import from_quantity
+from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash

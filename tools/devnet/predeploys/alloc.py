@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.addresses import (
     SEQUENCER_FEE_VAULT,
     predeploy,
 )
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, L2Chain
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code

@@ -7,7 +7,7 @@ from typing import Any
 
 from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.forks.upgrades import load_bundle
-from rollup_node.stages.protocol.hexes import to_hex
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
 from rollup_node.tools.devnet.engine.execution import L2Chain
 from rollup_node.tools.devnet.evm.frame import BlockContext, Environment

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.headers import header_from_json, header_hash
-from rollup_node.stages.protocol.hexes import HexError, from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify_storage
 from rollup_node.stages.protocol.receipts import receipt_from_json

@@ -15,7 +15,7 @@ import pytest
 
 from rollup_node.stages.protocol.engine_json import attributes_to_json
 from rollup_node.stages.protocol.headers import header_hash
-from rollup_node.stages.protocol.hexes import from_hex, to_hex
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.tools.devnet.engine.server import EngineServer
 

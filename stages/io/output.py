@@ -1,0 +1,26 @@
+"""Results of a one-shot stage to a descriptor whose reader may be slow, without holding up the event loop."""
+
+import asyncio
+import os
+import sys
+
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
+
+
+async def write_text(descriptor: int, text: str) -> None:
+    """Writes all of `text`, however slow the reader is.
+
+    Raises ExitRequested when the reader has gone or the device is full; a full device is reported on standard error."""
+    try:
+        if text:
+            await asyncio.to_thread(_write_all, descriptor, text.encode())
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"rollup-node: cannot write the results: {error.strerror}", file=sys.stderr)
+        raise ExitRequested(EXIT_REPORTED) from None
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,59 @@
+"""Requests of rpc to the engine process (`engine.control`)."""
+
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import Hash, L2BlockRef
+
+
+class StartSequencerRequest(Message, frozen=True, tag="StartSequencerRequest"):
+    """admin_startSequencer. `id` is unique within the requesting incarnation; a repeated id gets the first response."""
+
+    id: int
+    head: Hash
+
+
+class StopSequencerRequest(Message, frozen=True, tag="StopSequencerRequest"):
+    """admin_stopSequencer."""
+
+    id: int
+
+
+class ResetDerivationRequest(Message, frozen=True, tag="ResetDerivationRequest"):
+    """admin_resetDerivationPipeline."""
+
+    id: int
+
+
+class OutputRequest(Message, frozen=True, tag="OutputRequest"):
+    """optimism_outputAtBlock."""
+
+    id: int
+    number: int
+
+
+class PostUnsafePayloadRequest(Message, frozen=True, tag="PostUnsafePayloadRequest"):
+    """admin_postUnsafePayload: a block to handle like one from gossip."""
+
+    id: int
+    payload: ExecutionPayload
+
+
+class ControlResponse(Message, frozen=True, tag="ControlResponse"):
+    """The response to all but OutputRequest: an `error`, or the `head` where the method returns one."""
+
+    id: int
+    error: str | None
+    head: Hash | None
+
+
+class OutputResponse(Message, frozen=True, tag="OutputResponse"):
+    """The parts of an output root with the heads at that moment, or an `error`."""
+
+    id: int
+    error: str | None
+    block: L2BlockRef | None
+    output_root: Hash
+    state_root: Hash
+    withdrawal_storage_root: Hash
+    status: EngineStatus | None

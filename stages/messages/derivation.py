@@ -1,0 +1,68 @@
+"""What the derivation process publishes (`status.derivation`), and its drops by request (`derivation.drops`)."""
+
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.types import L1BlockRef
+
+
+class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
+    """How far the pipeline has read: `current_l1` is its L1 origin; `idle` when that block is exhausted and the engine
+    has every L2 block derived from it."""
+
+    reset: int
+    current_l1: L1BlockRef | None
+    idle: bool
+    blocks_derived: int
+
+
+class Drop(msgspec.Struct, frozen=True, array_like=True):
+    """Input that derivation dropped: the rule, a text, and the L1 block that was being read. `needs_parent_hash` when a
+    batch did not match the hash of its parent block. `effect`, `reason` and `values` are what the text is made of."""
+
+    rule: str
+    text: str
+    origin: L1BlockRef | None
+    needs_parent_hash: bool
+    effect: str = ""
+    reason: str = ""
+    values: dict[str, int | str] = {}
+
+    def shown(self) -> dict[str, Any]:
+        """The drop as a JSON object."""
+        origin = self.origin
+        return {
+            "l1_block": None if origin is None else {"hash": f"0x{origin.hash.hex()}", "number": origin.number},
+            "effect": self.effect,
+            "rule": self.rule,
+            "reason": self.reason,
+            "text": self.text,
+            "values": self.values,
+        }
+
+
+class Drops(Message, frozen=True, tag="Drops"):
+    """How many drops this incarnation of the process counted, and the latest of them, oldest first."""
+
+    total: int
+    latest: tuple[Drop, ...]
+
+
+class DropsRequest(Message, frozen=True, tag="DropsRequest"):
+    """Asks for the drops from number `first` on; those before it have arrived. `id` is unique within the requesting
+    incarnation."""
+
+    id: int
+    first: int
+
+
+class DropsResponse(Message, frozen=True, tag="DropsResponse"):
+    """Drops from number `first` on, which is higher than requested where older ones are gone and lower where there are
+    fewer; `total` counts the drops of this incarnation at the time of request `id`."""
+
+    id: int
+    first: int
+    drops: tuple[Drop, ...]
+    total: int

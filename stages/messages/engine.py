@@ -1,0 +1,92 @@
+"""What derivation asks of the engine process (`engine.blocks`), and the heads it publishes (`status.engine`)."""
+
+from enum import StrEnum
+
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockContent, L2BlockRef
+
+
+class StartRequest(Message, frozen=True, tag="StartRequest"):
+    """Derivation is empty and asks where to begin. With a `reason` the engine process searches for a new start first;
+    `reset` is the number of the start that derivation gives up (0: it had none)."""
+
+    reset: int
+    reason: str | None
+
+
+class PipelineStart(Message, frozen=True, tag="PipelineStart"):
+    """Where to begin: the base L1 block and its system config [RS1], and the safe head with the system config that its
+    own block carries (attributes-rules 3.4). `reset` numbers the starts and rises with each."""
+
+    reset: int
+    safe_head: L2BlockRef
+    safe_config: SystemConfig
+    base: BlockId
+    base_config: SystemConfig
+
+
+class AttributesReady(Message, frozen=True, tag="AttributesReady"):
+    """Payload attributes for the block after `parent`. `sequence` counts within a reset. Repeated until
+    `AttributesResult`."""
+
+    reset: int
+    sequence: int
+    parent: L2BlockRef
+    attributes: PayloadAttributes
+    derived_from: L1BlockRef
+    concluding: bool
+
+
+class AttributesOutcome(StrEnum):
+    """What became of payload attributes."""
+
+    ACCEPTED = "accepted"
+    """A block with these attributes is in the chain."""
+    REPLACED_BY_DEPOSITS = "replaced by deposits"
+    """The payload was invalid; its deposits-only version is in the chain (attributes-rules 4.5)."""
+    REFUSED = "refused"
+    """The attributes were dropped."""
+
+
+class AttributesResult(Message, frozen=True, tag="AttributesResult"):
+    """What became of `AttributesReady` number `sequence`. `safe_head` is the (pending) safe head that results, after
+    REFUSED the unchanged parent or the safe head before the span; `safe_config` is the system config in that block."""
+
+    reset: int
+    sequence: int
+    outcome: AttributesOutcome
+    safe_head: L2BlockRef
+    safe_config: SystemConfig
+
+
+class L2BlocksRequest(Message, frozen=True, tag="L2BlocksRequest"):
+    """Asks for the local canonical L2 blocks `first` to `last`, which overlapping span batches are compared with."""
+
+    reset: int
+    first: int
+    last: int
+
+
+class L2BlocksResponse(Message, frozen=True, tag="L2BlocksResponse"):
+    """Blocks `first` to `last` in ascending order; empty with an `error` where they are unavailable (undecided)."""
+
+    reset: int
+    first: int
+    last: int
+    blocks: tuple[L2BlockContent, ...]
+    error: str | None
+
+
+class EngineStatus(Message, frozen=True, tag="EngineStatus"):
+    """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start."""
+
+    reset: int
+    unsafe: L2BlockRef | None
+    safe: L2BlockRef | None
+    local_safe: L2BlockRef | None
+    pending_safe: L2BlockRef | None
+    finalized: L2BlockRef | None
+    sequencer_enabled: bool
+    sequencer_active: bool

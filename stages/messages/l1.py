@@ -1,0 +1,57 @@
+"""What the l1 process publishes (`status.l1`) and answers (`l1.blocks` to derivation, `l1.origins` to engine)."""
+
+from rollup_node.stages.messages.base import Message
+from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
+
+
+class L1Heads(Message, frozen=True, tag="L1Heads"):
+    """The L1 heads as l1 sees them; None for a label that is not known yet."""
+
+    head: L1BlockRef | None
+    safe: L1BlockRef | None
+    finalized: L1BlockRef | None
+
+
+class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
+    """What L1's contracts say at present: the signer of unsafe blocks (zero address: none is set)."""
+
+    unsafe_block_signer: Address
+
+
+class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):
+    """Asks for the canonical L1 blocks `first` to `first + count - 1`; l1 sends each as soon as it has it. A later
+    request with a higher `first` acknowledges all blocks before it."""
+
+    first: int
+    count: int
+
+
+class L1BlockResponse(Message, frozen=True, tag="L1BlockResponse"):
+    """A verified canonical L1 block."""
+
+    block: L1Block
+
+
+class L1BlockUnavailable(Message, frozen=True, tag="L1BlockUnavailable"):
+    """There is no such block yet (`head` is the newest visible number), or fetching it fails with `error`."""
+
+    number: int
+    head: int
+    error: str | None
+
+
+class L1RefsRequest(Message, frozen=True, tag="L1RefsRequest"):
+    """Asks for the canonical L1 block `last` and up to `count` - 1 blocks below it, as references only. References are
+    cheap for an endpoint and never cached."""
+
+    last: int
+    count: int
+
+
+class L1RefsResponse(Message, frozen=True, tag="L1RefsResponse"):
+    """References linked by parent hash, in ascending order and ending at `last`; fewer than requested where fetching
+    takes too long or they do not link. Empty where L1 has no such block, or with an `error`."""
+
+    last: int
+    refs: tuple[L1BlockRef, ...]
+    error: str | None

@@ -1,0 +1,62 @@
+"""Sealed shared memory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rollup_node.ipc.shared_memory.memfd import SharedMemory
+
+
+@pytest.fixture
+def memory() -> Iterator[SharedMemory]:
+    held = SharedMemory("test", 5000)
+    yield held
+    held.close()
+
+
+def test_size_is_whole_pages_and_all_zero(memory: SharedMemory) -> None:
+    assert memory.size == 8192
+    assert bytes(memory.octets) == bytes(8192)
+
+
+def test_words_and_octets_are_the_same_memory(memory: SharedMemory) -> None:
+    memory.words[3] = 0x0102
+    assert memory.octets[24] == 2 and memory.octets[25] == 1
+
+
+@pytest.mark.parametrize("size", [0, 4096, 16384])
+def test_size_is_sealed(memory: SharedMemory, size: int) -> None:
+    with pytest.raises(PermissionError):
+        os.ftruncate(memory.fd, size)
+
+
+def test_a_descriptor_of_another_size_is_refused(memory: SharedMemory) -> None:
+    with pytest.raises(ValueError, match="has 8192 bytes, expected 4096"):
+        SharedMemory("test", 4096, memory.fd)
+
+
+def test_another_process_sees_it(memory: SharedMemory) -> None:
+    code = (
+        "from rollup_node.ipc.shared_memory.memfd import SharedMemory\n"
+        f"memory = SharedMemory('test', 5000, {memory.fd})\n"
+        "memory.words[1] = memory.words[0] + 1\n"
+    )
+    memory.words[0] = 41
+    subprocess.run([sys.executable, "-c", code], pass_fds=[memory.fd], check=True, timeout=30)
+    assert memory.words[1] == 42
+
+
+def test_close_leaves_no_descriptor_and_may_be_repeated() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    held = SharedMemory("test", 4096)
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 1, "the mapping itself holds no descriptor"
+    held.close()
+    held.close()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_nothing_has_a_name_in_dev_shm(memory: SharedMemory) -> None:
+    assert "test" not in os.listdir("/dev/shm")

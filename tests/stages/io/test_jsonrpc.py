@@ -1,0 +1,283 @@
+"""The JSON-RPC client against endpoints that behave, and against ones that do not."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io.jsonrpc import (
+    LARGE_BODY,
+    EndpointError,
+    JsonRpcClient,
+    RpcFailure,
+    TokenBucket,
+    endpoint_name,
+)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def reply(result: Any, request_id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def against(handler: Handler, use: Callable[[JsonRpcClient], Awaitable[Any]], **options: Any) -> Any:
+    """Runs `use` with a client of a server on a free port of the loopback."""
+
+    async def run() -> Any:
+        app = web.Application()
+        app.router.add_post("/{path:.*}", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        client = JsonRpcClient(f"http://127.0.0.1:{port}/secret-key", **options)
+        try:
+            return await use(client)
+        finally:
+            await client.close()
+            await runner.cleanup()
+
+    return asyncio.run(run())
+
+
+async def echo(request: web.Request) -> web.Response:
+    body = orjson.loads(await request.read())
+    calls = body if isinstance(body, list) else [body]
+    answers = [reply([call["method"], call["params"]], call["id"]) for call in calls]
+    return web.json_response(answers[::-1] if isinstance(body, list) else answers[0])
+
+
+def answering(body: bytes, status: int = 200, **headers: str) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        names = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(body=body, status=status, headers=names)
+
+    return handler
+
+
+def failure_of(handler: Handler, **options: Any) -> EndpointError:
+    with pytest.raises(EndpointError) as caught:
+        against(handler, lambda client: client.call("eth_chainId"), **options)
+    assert "secret-key" not in str(caught.value)
+    assert str(caught.value).startswith("127.0.0.1:")
+    return caught.value
+
+
+def test_a_call_gives_its_result() -> None:
+    assert against(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
+
+
+def test_an_error_object_is_an_rpc_failure() -> None:
+    body = orjson.dumps(
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "header not found", "data": 7}}
+    )
+    for status in (200, 400):
+        with pytest.raises(RpcFailure) as caught:
+            against(answering(body, status), lambda client: client.call("eth_x"))
+        assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "header not found", 7)
+        with pytest.raises(RpcFailure):
+            against(answering(body, status), lambda client: client.call_raw("eth_x"))
+
+
+def test_a_raw_call_gives_the_whole_body() -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"0" * 5000 + b'"}'
+    assert against(answering(body), lambda client: client.call_raw("eth_x")) == body
+
+
+def test_a_batch_is_split_and_matched_by_id() -> None:
+    sizes: list[int] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        sizes.append(len(orjson.loads(await request.read())))
+        return await echo(request)
+
+    calls = [("eth_x", [i]) for i in range(7)]
+    results = against(handler, lambda client: client.batch(calls), max_batch=3)
+    assert results == [["eth_x", [i]] for i in range(7)]
+    assert sorted(sizes) == [1, 3, 3]
+
+
+def test_a_batch_keeps_failures_in_place() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        calls = orjson.loads(await request.read())
+        answers = [reply(1, calls[0]["id"]), {"id": calls[1]["id"], "error": {"code": 3, "message": "no"}}]
+        return web.json_response(answers)
+
+    first, second = against(handler, lambda client: client.batch([("a", []), ("b", [])]))
+    assert first == 1
+    assert isinstance(second, RpcFailure)
+    assert second.message == "no"
+
+
+def test_a_short_batch_is_an_endpoint_error() -> None:
+    with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
+        against(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
+
+
+def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32005, "message": "batch too large"}})
+    with pytest.raises(RpcFailure, match="batch too large"):
+        against(answering(body), lambda client: client.batch([("a", [])]))
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b"<html>\n<b>Bad gateway</b>", 502, "HTTP status 502: <html> <b>Bad gateway</b>"),
+        (b"<html>ok</html>", 200, "the answer is not JSON: <html>ok</html>"),
+        (b'{"jsonrpc":"2.0","id":1,"res', 200, "not JSON"),
+        (b"[1]", 200, "not one to this request"),
+        (b'{"id":99,"result":1}', 200, "not one to this request"),
+        (b'{"id":1}', 200, "neither result nor error"),
+        (b"", 401, "HTTP status 401"),
+        (b"", 302, "HTTP status 302"),
+    ],
+)
+def test_answers_that_are_not_json_rpc(body: bytes, status: int, text: str) -> None:
+    error = failure_of(answering(body, status))
+    assert text in str(error)
+    assert error.status == (None if status == 200 else status)
+
+
+def test_too_many_requests_carries_the_pause_asked_for() -> None:
+    body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
+    assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
+    assert failure_of(answering(body, 429, Retry_After="Wed, 21 Oct 2015")).retry_after is None
+    assert failure_of(answering(body, 429)).retry_after is None
+
+
+def test_a_slow_endpoint_times_out() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response()
+
+    assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
+
+
+def test_a_huge_answer_is_cut_off() -> None:
+    assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
+
+
+def test_a_refused_connection_names_the_endpoint_only() -> None:
+    async def run() -> None:
+        client = JsonRpcClient("http://user:password@127.0.0.1:1/key")
+        with pytest.raises(EndpointError, match=r"^127\.0\.0\.1:1: cannot connect \(") as caught:
+            await client.call("eth_x")
+        assert "password" not in str(caught.value)
+        await client.close()
+
+    asyncio.run(run())
+
+
+def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
+    seen: list[Any] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.transport)
+        if len(seen) == 2:
+            assert request.transport is not None
+            request.transport.close()
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> list[Any]:
+        return [await client.call("eth_x", i) for i in range(3)]
+
+    assert against(handler, use) == [["eth_x", [i]] for i in range(3)]
+    assert len(seen) == 4
+
+
+def test_headers_are_made_for_each_request() -> None:
+    tokens = iter(["one", "two"])
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> None:
+        await client.call("a")
+        await client.call("b")
+
+    against(handler, use, headers=lambda: {"Authorization": next(tokens)})
+    assert seen == ["one", "two"]
+
+
+def test_concurrency_is_bounded() -> None:
+    running = highest = 0
+
+    async def handler(request: web.Request) -> web.Response:
+        nonlocal running, highest
+        running += 1
+        highest = max(highest, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return await echo(request)
+
+    async def use(client: JsonRpcClient) -> None:
+        await asyncio.gather(*(client.call("a", i) for i in range(12)))
+
+    against(handler, use, max_concurrency=3)
+    assert highest == 3
+
+
+def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        if len(orjson.loads(await request.read())) == 1:
+            return web.Response(status=500)
+        await asyncio.sleep(30)
+        return web.Response()
+
+    with pytest.raises(EndpointError, match="status 500"):
+        against(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
+
+
+def test_endpoint_names_show_no_credentials() -> None:
+    assert endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
+    assert endpoint_name("http://[::1]:8545") == "::1:8545"
+    assert endpoint_name("nonsense") == "endpoint without a host"
+    assert endpoint_name("http://[") == "malformed endpoint"
+
+
+def test_no_rate_means_no_waiting() -> None:
+    bucket = TokenBucket(0, 20)
+    assert [bucket.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+
+
+@given(
+    rate=st.floats(0.5, 100),
+    burst=st.integers(1, 50),
+    takes=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 3)), min_size=1, max_size=40),
+)
+def test_a_bucket_never_lets_more_through_than_rate_and_burst(
+    rate: float, burst: int, takes: list[tuple[int, float]]
+) -> None:
+    bucket = TokenBucket(rate, burst)
+    now = 0.0
+    passed = 0
+    for count, pause in takes:
+        now += pause
+        now += bucket.take(count, now)
+        passed += count
+        assert passed <= burst + rate * now + 1e-6
+
+
+@pytest.mark.parametrize("size", [LARGE_BODY - 100, LARGE_BODY, 3 << 20])
+@pytest.mark.filterwarnings("error")
+def test_large_requests_arrive_whole(size: int) -> None:
+    text = "0x" + "ab" * (size // 2)
+    lengths: list[str | None] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        lengths.append(request.headers.get("Content-Length"))
+        call = orjson.loads(await request.content.read())
+        return web.json_response(reply(call["params"] == [text], call["id"]))
+
+    assert against(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
+    assert lengths[0] is not None and int(lengths[0]) > size
