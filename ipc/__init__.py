@@ -1,0 +1,1 @@
+"""Carries it: bus, wire format and shared memory; knows nothing of rollups."""

@@ -1,0 +1,1 @@
+"""Runs it: command line, options, supervisor, process runtime, operator commands."""

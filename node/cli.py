@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from rollup_node.node.exits import Exit, SetupError, one_line
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.standard_streams import OutputError, give_up_output, open_standard_streams
-from rollup_node.node.version import PROGRAM, version
+from rollup_node.node.system.exit_codes import Exit, SetupError, one_line
+from rollup_node.node.system.standard_streams import OutputError, give_up_output, open_standard_streams
+from rollup_node.node.system.version import PROGRAM, version
 
 COMMANDS = {
     "devnet": "rollup_node.tools.devnet.cli",
@@ -76,13 +76,13 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
         return Exit.OK
     parsed = parse_options(words, environ)
 
-    from rollup_node.node.checks import check_ports
-    from rollup_node.node.plan import listeners, log_notices, plan_node
+    from rollup_node.node.setup.endpoint_checks import check_ports
+    from rollup_node.node.setup.plan import listeners, log_notices, plan_node
 
     plan = plan_node(parsed.values)
     check_ports(listeners(parsed.values))
     log_notices(plan, parsed.warnings)
 
-    from rollup_node.node.supervisor import run_node
+    from rollup_node.node.supervisor.supervisor import run_node
 
     return run_node(plan.rows, plan.settings)

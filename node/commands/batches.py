@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rollup_node.node.commands.common import HELP_END, Outputs, address, read, run
 from rollup_node.node.commands.flags import Parser, block_number
-from rollup_node.node.exits import SetupError
-from rollup_node.node.processes import Row
-from rollup_node.stages.derivation.process_listing import ListingConfig
+from rollup_node.node.inspect.listing_stage import ListingConfig
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.processes import Row
 
 DESCRIPTION = """Lists every batch in a range of L1 blocks, in the order in which channels end: L1 block, channel, kind,
 first timestamp, blocks, transactions, and the sha256 over the transaction hashes. Reading begins without open
@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> int:
     )
     job = Row(
         "derivation",
-        "rollup_node.stages.derivation.process_listing:build",
+        "rollup_node.node.inspect.listing_stage:build",
         config,
         one_shot=True,
         keep=tuple(outputs),

@@ -8,19 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from rollup_node.node.chain_choice import ChosenChain, choose_chain
-from rollup_node.node.checks import Endpoints, Patience, check_beacon, check_l1
 from rollup_node.node.commands.flags import Parser
-from rollup_node.node.exits import SetupError
-from rollup_node.node.logs import LogSettings
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options
 from rollup_node.node.options.values import Values
-from rollup_node.node.plan import blobs_config, l1_config, worker_count
-from rollup_node.node.processes import PROCESSES, Row, row_of
-from rollup_node.node.settings import NodeSettings
-from rollup_node.node.supervisor import run_node
-from rollup_node.node.version import PROGRAM, version
+from rollup_node.node.setup.chain import ChosenChain, choose_chain
+from rollup_node.node.setup.endpoint_checks import Endpoints, Patience, check_beacon, check_l1
+from rollup_node.node.setup.plan import blobs_config, l1_config, worker_count
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.processes import PROCESSES, Row, row_of
+from rollup_node.node.system.version import PROGRAM, version
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log import Level
 

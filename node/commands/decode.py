@@ -10,15 +10,15 @@ import orjson
 
 from rollup_node.node.commands.flags import Parser, chain_id, timestamp
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
-from rollup_node.node.exits import SetupError
-from rollup_node.node.networks import find_network
+from rollup_node.node.inspect.decoding import READERS, Decoder, DecodingRules, Found, Outcome
+from rollup_node.node.inspect.listed_batch import batch_text, batch_values
+from rollup_node.node.inspect.outline import OutlinedBlock, SpanOutline
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.standard_streams import OutputError, give_up_output
-from rollup_node.node.version import PROGRAM
-from rollup_node.stages.derivation.decoding import READERS, Decoder, DecodingRules, Found, Outcome
-from rollup_node.stages.derivation.listed_batch import batch_text, batch_values
-from rollup_node.stages.derivation.outline import OutlinedBlock, SpanOutline
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.node.setup.networks import find_network
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.standard_streams import OutputError, give_up_output
+from rollup_node.node.system.version import PROGRAM
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 

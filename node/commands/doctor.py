@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from rollup_node.node.commands.flags import Parser, url
-from rollup_node.node.exits import SetupError
+from rollup_node.node.system.exit_codes import SetupError
 
 DESCRIPTION = """Asks a running node about its peers: whether it listens and is reached, what its record says of its
 address, whom discovery knows, why dialling fails, who was banned, who hung up, and what became of gossiped blocks."""

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from rollup_node.node.commands.flags import Parser, block_number, url
-from rollup_node.node.exits import SetupError
-from rollup_node.node.version import PROGRAM
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.version import PROGRAM
 
 DESCRIPTION = """Tells what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being
 read, the rule and its values. With --rpc a running node is asked for the last 1000 drops of its derivation process.
@@ -90,10 +90,10 @@ def _checked(drop: Any) -> dict[str, Any]:
 
 def _of_a_replay(parser: Parser, words: Sequence[str]) -> int:
     from rollup_node.node.commands.common import Outputs, read, run
-    from rollup_node.node.processes import Row
+    from rollup_node.node.inspect.explain_stage import ExplainConfig
+    from rollup_node.node.inspect.replay_stage import ReplayConfig
+    from rollup_node.node.system.processes import Row
     from rollup_node.stages.derivation.config import DerivationConfig
-    from rollup_node.stages.engine.process_explain import ExplainConfig
-    from rollup_node.stages.engine.process_replay import ReplayConfig
 
     command = read(parser, words)
     own, chain = command.own, command.chain
@@ -116,11 +116,11 @@ def _of_a_replay(parser: Parser, words: Sequence[str]) -> int:
         errors=outputs.errors,
     )
     job = ExplainConfig(replay, own.to_l1)
-    build = "rollup_node.stages.engine.process_explain:build"
+    build = "rollup_node.node.inspect.explain_stage:build"
     return run(
         command,
         [
-            Row("derivation", "rollup_node.stages.derivation.process:build", derivation),
+            Row("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
             Row("engine", build, job, one_shot=True, keep=tuple(outputs)),
         ],
     )

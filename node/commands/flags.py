@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollup_node.node.exits import SetupError
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.kinds import HTTP_URL
 from rollup_node.node.options.nearest import did_you_mean
-from rollup_node.node.version import PROGRAM
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.version import PROGRAM
 
 
 class Parser(argparse.ArgumentParser):

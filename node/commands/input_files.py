@@ -4,7 +4,7 @@ import re
 from io import BytesIO
 from typing import BinaryIO
 
-from rollup_node.node.exits import SetupError
+from rollup_node.node.system.exit_codes import SetupError
 
 _PIECE = 1 << 20
 _TEXT = re.compile(rb"\s*(0[xX])?[0-9a-fA-F\s]*")

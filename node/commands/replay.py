@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from rollup_node.node.commands.common import HELP_END, Outputs, read, run
 from rollup_node.node.commands.flags import Parser, block_number
-from rollup_node.node.exits import SetupError
-from rollup_node.node.processes import Row
+from rollup_node.node.inspect.replay_stage import ReplayConfig
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.processes import Row
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.engine.process_replay import ReplayConfig
 
 DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes one line for each. Each is
 compared with the L2 source where it has the block; the first difference ends the run with exit code 1. With --l2
@@ -49,10 +49,10 @@ def main(words: Sequence[str]) -> int:
     return run(
         command,
         [
-            Row("derivation", "rollup_node.stages.derivation.process:build", derivation),
+            Row("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
             Row(
                 "engine",
-                "rollup_node.stages.engine.process_replay:build",
+                "rollup_node.node.inspect.replay_stage:build",
                 replay,
                 one_shot=True,
                 keep=tuple(outputs),

@@ -1,6 +1,6 @@
 """What is wrong with the options."""
 
-from rollup_node.node.exits import SetupError
+from rollup_node.node.system.exit_codes import SetupError
 
 
 class OptionError(SetupError):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from rollup_node.node.logs import FORMATS, parse_level
 from rollup_node.node.options.durations import parse_duration
+from rollup_node.node.system.log_formats import FORMATS, parse_level
 
 _TRUE = frozenset({"1", "t", "true"})
 _FALSE = frozenset({"0", "f", "false"})

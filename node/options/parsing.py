@@ -13,7 +13,7 @@ from rollup_node.node.options.kinds import BOOL, read_boolean
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.values import Given, Values
-from rollup_node.node.version import PROGRAM
+from rollup_node.node.system.version import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
 INFORMATION = {"h": "--help", "help": "--help", "v": "--version", "version": "--version"}

@@ -1,0 +1,1 @@
+"""Fetches, authenticates and decodes blobs."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from rollup_node.stages.blobs import kzg
-from rollup_node.stages.blobs.answers import Candidate
+from rollup_node.stages.blobs.beacon_api import Candidate
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
 from rollup_node.stages.protocol.types import Hash

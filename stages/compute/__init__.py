@@ -1,0 +1,1 @@
+"""The stateless workers of the CPU-heavy tasks."""

@@ -1,0 +1,1 @@
+"""Derives payload attributes from L1 data."""

@@ -3,10 +3,10 @@ of the rules by which it is read (derivation-rules 25, W3 to W5)."""
 
 import msgspec
 
-from rollup_node.stages.derivation.batches import DecodedBatch, RefusedBatch
-from rollup_node.stages.derivation.channel_body import read_batches
-from rollup_node.stages.derivation.reasons import Reason
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.codec.batches import DecodedBatch, RefusedBatch
+from rollup_node.stages.derivation.codec.channel_body import read_batches
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.reasons.reasons import Reason
 
 MAX_BATCHES = 10_000
 MAX_TRANSACTION_BYTES = 32_000_000

@@ -1,0 +1,1 @@
+"""Follows the L1 heads; fetches, verifies and filters L1 blocks."""

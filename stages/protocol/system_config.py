@@ -9,9 +9,9 @@ import msgspec
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decode_extra_data
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
-from rollup_node.stages.protocol.forks.upgrades import gas_to_take_back
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Address, Hash, Log
+from rollup_node.stages.protocol.upgrade_transactions import gas_to_take_back
 
 CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
 MAX_U32 = 0xFFFFFFFF

@@ -1,0 +1,1 @@
+"""Answers JSON-RPC, health, readiness and metrics."""

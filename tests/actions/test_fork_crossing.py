@@ -11,9 +11,9 @@ from small_rollup import BEST, Engine, SmallRollup
 from rollup_node.stages.protocol.addresses import L1_BLOCK, predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.forks.upgrades import load_bundle, upgrade_gas
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle, upgrade_gas
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.batcher.forms import Form
 from rollup_node.tools.devnet.evm.state import State

@@ -6,9 +6,16 @@ from kit.chain import forks_until
 from kit.intake import Front
 from kit.notation import item
 
-from rollup_node.stages.derivation.alt_da import GENERIC, KECCAK, AltDaGate, Commitment, Standing, read_commitment
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.pipeline.alt_da import (
+    GENERIC,
+    KECCAK,
+    AltDaGate,
+    Commitment,
+    Standing,
+    read_commitment,
+)
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.errors import CriticalError
 
 GOOD = item("A0!")

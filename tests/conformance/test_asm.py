@@ -5,10 +5,10 @@ from kit.chain import FIRST_L1, forks_until
 from kit.intake import Front
 from kit.notation import channel_id
 
-from rollup_node.stages.derivation.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.frames import Frame
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.codec.frames import Frame
+from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.forks.rules import L1Rules
 
 HOLOCENE = forks_until("holocene")

@@ -6,10 +6,10 @@ from kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
 from kit.intake import Front
 from kit.notation import channel_id, frames, parts
 
-from rollup_node.stages.derivation.channel_bank import ChannelBank
-from rollup_node.stages.derivation.frames import Frame
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.codec.frames import Frame
+from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.types import L1BlockRef
 
 REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")

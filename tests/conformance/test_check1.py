@@ -5,8 +5,8 @@ from kit.chain import FIRST_L1, forks_until
 from kit.judging import ACCEPTED, Bench, Judged
 from kit.worlds import GENESIS, USER, Planned, child
 
-from rollup_node.stages.derivation.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons import Why
+from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.reasons.reasons import Why
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 AROUND = forks_until("granite", holocene=24)

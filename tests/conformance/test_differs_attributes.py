@@ -10,8 +10,8 @@ from kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until
 from kit.sealing import driver_with, sealed
 from kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
 
-from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.engine.results import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
 from rollup_node.stages.protocol.attributes import L1InfoRefusedError, prepare_attributes
 from rollup_node.stages.protocol.consolidation import Field, mismatch
 from rollup_node.stages.protocol.deposits import (
@@ -28,7 +28,6 @@ from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.order import fork_order_problem
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_deposit, l1_info_of_block
@@ -37,6 +36,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttrib
 from rollup_node.stages.protocol.rlp import decode_list
 from rollup_node.stages.protocol.system_config import MAX_U32, UpdateCheck, apply_updates, fee_scalars
 from rollup_node.stages.protocol.types import Log
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
 KARST_GAS, LAGOON_GAS = 55_370_657, 60_653_172

@@ -25,15 +25,15 @@ from kit.spans import SpanFields, Tx, span_fields
 from kit.walks import OneToOne, early_forks
 from kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.batch_checks import Judgement
-from rollup_node.stages.derivation.batches import SpanBatch
-from rollup_node.stages.derivation.channel_bank import ChannelBank
+from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.deriver import Deriver
-from rollup_node.stages.derivation.frames import parse_frames, prune_frames
-from rollup_node.stages.derivation.needs import NeedBlobs
-from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
+from rollup_node.stages.derivation.pipeline.deriver import Deriver
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1Rules

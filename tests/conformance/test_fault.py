@@ -24,17 +24,17 @@ from kit.span_model import read as read_model
 from kit.spans import Tx, span_fields
 from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.channel_body import decode_batch
-from rollup_node.stages.derivation.reasons import Effect, Reason, Why
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import decode_batch
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.stages.protocol.attributes import DepositsRefusedError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS, BlobFork, blob_base_fee, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.types import L1Header, Log
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.channels import Compression, channel_body
 
 FIRST = plan(GENESIS, 1)[0].singular

@@ -5,8 +5,8 @@ from kit.chain import forks_until
 from kit.intake import Front
 from kit.notation import frames, item, names
 
-from rollup_node.stages.derivation.frames import parse_frames, prune_frames
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 
 
 def pruned(text: str) -> tuple[str, list[Why]]:

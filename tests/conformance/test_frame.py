@@ -8,9 +8,9 @@ from kit.chain import blobs, forks_until
 from kit.intake import Front
 from kit.notation import frames, item
 
-from rollup_node.stages.derivation.frames import parse_frames
-from rollup_node.stages.derivation.needs import NeedBlobs
-from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.codec.frames import parse_frames
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.stages.messages.blobs import BlobContent
 
 ONE = item("A0!")

@@ -6,8 +6,8 @@ from kit.judging import ACCEPTED, Bench, Judged
 from kit.spans import SpanFields, Tx, span_fields
 from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.types import L2BlockRef
 
 FORKS = forks_until("granite")

@@ -10,13 +10,13 @@ from kit.shells import Beacon, blobs_running, bounded, l1_running
 from kit.signed import DYNAMIC_FEE, SIGNER, signed
 from kit.worlds import World, channel, plan, refs
 
-from rollup_node.stages.derivation.needs import NeedBlobs, NeedL1Block
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.batcher.channels import encode_blob
-from rollup_node.tools.devnet.jsonrpc_server import RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 
 ECOTONE = forks_until("ecotone")
 

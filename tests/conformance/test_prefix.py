@@ -6,10 +6,10 @@ from kit.chain import FIRST_L1, forks_until
 from kit.judging import ACCEPTED, Bench, Judged
 from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.batch_checks import Judgement
-from rollup_node.stages.derivation.batches import SpanBatch
-from rollup_node.stages.derivation.needs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.types import L2BlockRef
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")

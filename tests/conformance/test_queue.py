@@ -10,12 +10,12 @@ from kit.spans import Tx
 from kit.stage_bench import StageBench
 from kit.worlds import GENESIS, USER, World, channel, child, l1_time, plan, refs, span
 
-from rollup_node.stages.derivation.batch_checks import ACCEPTED, BatchChecks, Verdict
-from rollup_node.stages.derivation.batch_queue import BatchQueue
-from rollup_node.stages.derivation.batch_stages import Accepted
-from rollup_node.stages.derivation.epochs import Epochs
-from rollup_node.stages.derivation.needs import Flow, NeedL1Block
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.pipeline.base_batch_stage import Accepted
+from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchChecks, Verdict
+from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
+from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 

@@ -18,10 +18,10 @@ from kit.spans import Tx
 from kit.walks import OneToOne, early_forks
 from kit.worlds import GENESIS, Planned, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.needs import NeedL1Block
-from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.engine.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
 from rollup_node.stages.protocol.types import BlockId
 
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)

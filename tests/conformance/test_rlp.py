@@ -9,7 +9,7 @@ from kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, s
 from kit.reading import read
 from kit.streams import batch, stream
 
-from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.stages.protocol.types import BlockId
 
 EPOCH = BlockId(FIRST_L1, l1_hash(FIRST_L1))

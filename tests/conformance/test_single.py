@@ -5,8 +5,8 @@ from kit.chain import FIRST_L1, forks_until
 from kit.reading import Read, read
 from kit.worlds import GENESIS, USER, World, channel, child
 
-from rollup_node.stages.derivation.batches import SingularBatch
-from rollup_node.stages.derivation.reasons import Effect, Why
+from rollup_node.stages.derivation.codec.batches import SingularBatch
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.derivation.tasks import MAX_BATCHES
 from rollup_node.tools.batcher.channels import Compression, channel_body
 

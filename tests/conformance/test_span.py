@@ -8,8 +8,8 @@ from kit.reading import read as read_body
 from kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
 from kit.worlds import GENESIS, plan, span
 
-from rollup_node.stages.derivation.batches import SpanBatch
-from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.tools.batcher.channels import Compression, channel_body
 
 MARK = plan(GENESIS, 1)[0].singular

@@ -9,9 +9,9 @@ from kit.reading import Read, read
 from kit.spans import Tx, span_fields
 from kit.worlds import GENESIS, plan
 
-from rollup_node.stages.derivation.batch_checks import Judgement
-from rollup_node.stages.derivation.batches import SpanBatch
-from rollup_node.stages.derivation.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.tools.batcher.channels import Compression, channel_body
 
 MARK = plan(GENESIS, 1)[0].singular

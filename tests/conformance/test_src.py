@@ -17,17 +17,17 @@ from kit.streams import noise
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.activities import Driver, Problems
-from rollup_node.stages.blobs import process
-from rollup_node.stages.blobs.answers import Candidate, with_commitments
+from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
+from rollup_node.stages.blobs.blob_requests import Needs
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
-from rollup_node.stages.blobs.needs import Needs
+from rollup_node.stages.blobs.process import stage as process
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
-from rollup_node.stages.derivation.data_source import DataSource, data_items, wanted_blobs
-from rollup_node.stages.derivation.needs import NeedBlobs
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.pipeline.data_source import DataSource, data_items, wanted_blobs
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.errors import CriticalError

@@ -7,12 +7,12 @@ from kit.spans import Tx
 from kit.stage_bench import StageBench
 from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
-from rollup_node.stages.derivation.batch_stage import BatchStage
-from rollup_node.stages.derivation.needs import NeedL1Block
-from rollup_node.stages.derivation.reasons import Effect, Why
-from rollup_node.stages.engine.driver import Driver, Outcome
-from rollup_node.stages.engine.heads import Heads
-from rollup_node.stages.engine.results import ForkchoiceAnswer, UpdateForkchoice
+from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, UpdateForkchoice
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.driver import Driver, Outcome
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError

@@ -21,8 +21,8 @@ from kit.signed import (
 )
 from kit.worlds import World
 
-from rollup_node.stages.derivation.needs import NeedL1Block
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Why
+from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import Address

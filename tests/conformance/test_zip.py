@@ -24,7 +24,7 @@ from kit.streams import (
     zlib_header,
 )
 
-from rollup_node.stages.derivation.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reasons import Reason, Why
 
 DELTA, FJORD = forks_until("delta"), forks_until("fjord")
 TWO = [batch(1), batch(2)]

@@ -13,7 +13,9 @@ from go_peers import GoPeer, Scene, go_peer, need_daemon, play_alone
 from p2p_blocks import CHAIN_ID, signed
 from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 
-from rollup_node.stages.p2p import block_message, block_snappy, sync_wire
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)

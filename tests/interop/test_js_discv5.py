@@ -14,7 +14,7 @@ from p2p_hosts import config, until
 from rollup_node.stages.p2p.discv5.calls import Call, Purpose
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
-from rollup_node.stages.p2p.gater import parse_ip
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 
 PROGRAM = "discv5_peer.mjs"
 CHAIN = config().rollup.l2_chain_id

@@ -13,10 +13,11 @@ from p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
 from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
-from rollup_node.stages.p2p import block_message, block_snappy
-from rollup_node.stages.p2p.block_signing import LocalSigner
-from rollup_node.stages.p2p.gossip_message import IdRule, message_id
-from rollup_node.stages.p2p.gossip_params import MESHSUB_12
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.gossipsub.message import IdRule, message_id
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)

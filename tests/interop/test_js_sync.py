@@ -14,11 +14,12 @@ from p2p_blocks import CHAIN_ID, LAST_FORK
 from p2p_nodes import P2pNode, chain_of_now, play, timed_chain
 
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, UnsafeBlocksRequest
-from rollup_node.stages.p2p import block_message, sync_wire
-from rollup_node.stages.p2p.block_snappy import compress_framed
-from rollup_node.stages.p2p.score_app import AppCounts
-from rollup_node.stages.p2p.sync_limits import PEER_BURST, PEER_RATE, PeerBuckets
-from rollup_node.stages.p2p.sync_service import LONGEST_WAIT
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.encoding.snappy import compress_framed
+from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, PeerBuckets
+from rollup_node.stages.p2p.reqresp.server import LONGEST_WAIT
+from rollup_node.stages.p2p.scoring.application_score import AppCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.exits import Exit
+from rollup_node.node.system.exit_codes import Exit
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
 

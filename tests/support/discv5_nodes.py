@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.discv5.service import Alive, Discovery, Found, Gone, Moved, Output, Settings
-from rollup_node.stages.p2p.gater import IpAddress, Subnet
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
 
 CHAIN = 901
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

@@ -10,8 +10,8 @@ from discv5_nodes import secret_of
 from p2p_hosts import config
 
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.p2p.discv5.transport_udp import DiscoveryServer, FoundPeer
-from rollup_node.stages.p2p.identity import Identity
+from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer, FoundPeer
+from rollup_node.stages.p2p.identity.peer_id import Identity
 
 
 class TestServer(DiscoveryServer):

@@ -9,7 +9,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.process import EngineStage, build
+from rollup_node.stages.engine.process.stage import EngineStage, build
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.engine import (

@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.stages.p2p import protobuf, varint
-from rollup_node.stages.p2p.identity import peer_text
-from rollup_node.stages.p2p.multiaddr import Multiaddr, decode_multiaddr
-from rollup_node.stages.p2p.protobuf import Fields
+from rollup_node.stages.p2p.encoding import protobuf, varint
+from rollup_node.stages.p2p.encoding.protobuf import Fields
+from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, decode_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import peer_text
 
 DAEMON = "ROLLUP_NODE_P2PD"
 """The environment variable with the path of the daemon, which is else looked for on PATH."""

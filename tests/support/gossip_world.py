@@ -4,12 +4,14 @@ import heapq
 import random
 from collections.abc import Iterable
 
-from rollup_node.stages.p2p import block_snappy, gossip_wire, varint
-from rollup_node.stages.p2p.gossip_message import IdRule, Incoming, MessageId, Verdict, message_id
-from rollup_node.stages.p2p.gossip_params import MESHSUB_12, GossipParams
-from rollup_node.stages.p2p.gossip_router import Malformed, Router
-from rollup_node.stages.p2p.gossip_wire import Control, Message, Prune, Rpc, Subscription
-from rollup_node.stages.p2p.score import PeerScores, peer_scores
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict, message_id
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
+from rollup_node.stages.p2p.gossipsub.rpc import Control, Message, Prune, Rpc, Subscription
+from rollup_node.stages.p2p.scoring.peer_score import PeerScores, peer_scores
 
 TOPIC = "/optimism/901/3/blocks"
 OTHER_TOPIC = "/optimism/901/2/blocks"

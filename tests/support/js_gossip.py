@@ -10,7 +10,7 @@ from typing import Any
 from js_peers import JsPeer, by, js_peer
 from p2p_nodes import P2pNode
 
-from rollup_node.stages.p2p.identity import parse_peer
+from rollup_node.stages.p2p.identity.peer_id import parse_peer
 
 PROGRAM = "gossip_peer.mjs"
 

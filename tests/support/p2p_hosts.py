@@ -5,14 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rollup_node.node.networks import find_network
+from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.hosting import HostEvent, Stream
-from rollup_node.stages.p2p.identity import Identity, peer_text
-from rollup_node.stages.p2p.store_peers import PeerStore
-from rollup_node.stages.p2p.transport_host import Host
+from rollup_node.stages.p2p.host.host_api import HostEvent, Stream
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
 ECHO = "/rollup-node/test/echo/1"
 MOST = 16 << 20

@@ -6,11 +6,11 @@ import os
 import struct
 from collections.abc import AsyncIterator, Iterable
 
-from rollup_node.stages.p2p.identity import Identity
-from rollup_node.stages.p2p.multistream import HEADER, message
-from rollup_node.stages.p2p.noise import SealedStream
-from rollup_node.stages.p2p.noise_xx import NoiseKeys
-from rollup_node.stages.p2p.upgrade import Upgrade
+from rollup_node.stages.p2p.encoding.multistream import HEADER, message
+from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.muxer.upgrade import Upgrade
+from rollup_node.stages.p2p.security.noise import SealedStream
+from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
 SYN, ACK, FIN, RST = 1, 2, 4, 8

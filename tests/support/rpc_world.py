@@ -21,7 +21,7 @@ from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
-from rollup_node.stages.rpc.process import RpcStage, build
+from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)

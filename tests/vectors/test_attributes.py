@@ -16,19 +16,19 @@ from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_dat
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.forks.upgrades import (
-    encode_entry,
-    gas_to_take_back,
-    load_bundle,
-    upgrade_gas,
-    upgrade_transactions,
-)
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS, blob_base_fee, l1_blob_base_fee
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.rlp import encode
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.upgrade_transactions import (
+    encode_entry,
+    gas_to_take_back,
+    load_bundle,
+    upgrade_gas,
+    upgrade_transactions,
+)
 from rollup_node.tools.importers.upgrades import bundle_entries
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("attributes.jsonl").read_text().splitlines()]

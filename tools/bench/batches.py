@@ -17,13 +17,13 @@ from typing import Any
 import brotlicffi
 import orjson
 
-from rollup_node.node.networks import find_network
+from rollup_node.node.inspect.listed_batch import ListedBatch
+from rollup_node.node.inspect.listing import Listing
+from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
-from rollup_node.stages.blobs.answers import Candidate
-from rollup_node.stages.derivation import channel_body
-from rollup_node.stages.derivation.listed_batch import ListedBatch
-from rollup_node.stages.derivation.listing import Listing
+from rollup_node.stages.blobs.beacon_api import Candidate
+from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.l1 import tasks as l1_tasks
 from rollup_node.stages.l1.filter import filter_of
 from rollup_node.stages.protocol.config import RollupConfig

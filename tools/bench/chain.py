@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollup_node.node.networks import find_network
-from rollup_node.stages.derivation.batches import RefusedBatch
-from rollup_node.stages.derivation.channel_body import read_batches
-from rollup_node.stages.derivation.reasons import Reason
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.derivation.codec.batches import RefusedBatch
+from rollup_node.stages.derivation.codec.channel_body import read_batches
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.reasons.reasons import Reason
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.keccak import keccak256

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.logs import LogSettings
-from rollup_node.node.processes import Row
-from rollup_node.node.settings import NodeSettings
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.processes import Row
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.metrics import Meter
@@ -112,7 +112,7 @@ def worker_seconds(bodies: Sequence[bytes], workers: int) -> Took:
 
 
 def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
-    from rollup_node.node.supervisor import run_node
+    from rollup_node.node.supervisor.supervisor import run_node
 
     rows = [
         Row("compute", "rollup_node.tools.bench.decode_job:build_worker", None, copies=workers, numbered=True),

@@ -12,8 +12,8 @@ import brotlicffi
 import msgspec
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.deriver import Deriver
-from rollup_node.stages.derivation.needs import Attributes, NeedDecoded, NeedL1Block
+from rollup_node.stages.derivation.pipeline.deriver import Deriver
+from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedDecoded, NeedL1Block
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.attributes import config_after, prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import SystemConfig

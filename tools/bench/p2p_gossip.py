@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.stages.p2p import gossip_wire
-from rollup_node.stages.p2p.block_signing import Signers
-from rollup_node.stages.p2p.block_validation import BlockValidator
-from rollup_node.stages.p2p.gossip_message import Verdict
-from rollup_node.stages.p2p.gossip_params import MESHSUB_12, GossipParams
-from rollup_node.stages.p2p.gossip_router import Malformed, Router
-from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Rpc, Subscription
-from rollup_node.stages.p2p.score import peer_scores
+from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.validation import BlockValidator
+from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
+from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Rpc, Subscription
+from rollup_node.stages.p2p.scoring.peer_score import peer_scores
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 

@@ -1,0 +1,1 @@
+"""A whole rollup on one machine."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rollup_node.node.children import exit_text
+from rollup_node.node.supervisor.child_processes import exit_text
 
 PR_SET_PDEATHSIG = 1
 TAIL_LINES = 8

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.node.exits import Exit
+from rollup_node.node.system.exit_codes import Exit
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.children import ChildEnded

@@ -3,7 +3,7 @@ static peer and the only bootnode."""
 
 import coincurve
 
-from rollup_node.stages.p2p.identity import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
 from rollup_node.tools.devnet.files import SIGNER_KEY, Places
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollup_node.stages.derivation.reasons import Why
+from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.tools.fuzz.inputs import Input, Inputs, real_files
 
 PROGRESS_SECONDS = 10.0

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from rollup_node.stages.derivation.batches import RefusedBatch, SpanBatch
-from rollup_node.stages.derivation.channel_body import decode_batch, read_batches
-from rollup_node.stages.derivation.frames import parse_frames, prune_frames
-from rollup_node.stages.derivation.listed_batch import hashes_digest
-from rollup_node.stages.derivation.outline import outline
-from rollup_node.stages.derivation.reasons import Reason
-from rollup_node.stages.derivation.span_batch import SpanBatchError, SpanRules, decode_span
+from rollup_node.node.inspect.listed_batch import hashes_digest
+from rollup_node.node.inspect.outline import outline
+from rollup_node.stages.derivation.codec.batches import RefusedBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import decode_batch, read_batches
+from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
+from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
+from rollup_node.stages.derivation.reasons.reasons import Reason
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE, MAX_DATA, BlobDataError, decode_blob
 from rollup_node.stages.protocol.config import SystemConfig

@@ -1,0 +1,1 @@
+"""Writes data files and generated documents of the repository."""

@@ -19,7 +19,7 @@ SEPOLIA = 11_155_111
 FORMER_SUPERCHAINS = {"rehearsal-0-bn": SEPOLIA, "sepolia-dev-0": SEPOLIA}
 """L1 chain ids of superchains whose own file the registry no longer has."""
 
-NETWORKS_FILE = Path(__file__).resolve().parents[2] / "node" / "networks.json"
+NETWORKS_FILE = Path(__file__).resolve().parents[2] / "node" / "setup" / "networks.json"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.protocol import addresses, rlp
-from rollup_node.stages.protocol.forks import upgrades
-from rollup_node.stages.protocol.forks.upgrades import UpgradeEntry, UpgradeFile
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
+from rollup_node.stages.protocol.upgrade_transactions import UpgradeEntry, UpgradeFile
 
 EIP_4788_DEPLOYER = bytes.fromhex("0b799c86a49deeb90402691f1041aa3af2d3c875")
 EIP_4788_CREATION = bytes.fromhex(
@@ -204,7 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Writes the files; says each one's lock and whether it is the one the node expects."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, help="deployment code and bundles")
-    parser.add_argument("--output", type=Path, default=Path(upgrades.__file__).parent, help="where to write")
+    parser.add_argument("--output", type=Path, default=Path(upgrades.__file__).parent / "forks", help="where to write")
     options = parser.parse_args(arguments)
     changed = False
     for file in Importer(options.folder).files():

@@ -18,7 +18,14 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.devnet.jsonrpc_server import SERVER_ERROR, JsonRpc, Listener, Method, RpcError, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import (
+    SERVER_ERROR,
+    JsonRpc,
+    Listener,
+    Method,
+    RpcError,
+    application,
+)
 from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
 
 SEPOLIA_CHAIN_ID = 11_155_111

@@ -4,7 +4,7 @@ majority of enough fresh votes is believed."""
 from collections import Counter, OrderedDict
 
 from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId, network_group
-from rollup_node.stages.p2p.gater import is_believable
+from rollup_node.stages.p2p.gating.connection_gater import is_believable
 
 FRESH_SECONDS = 300.0
 FEWEST_VOTES = 10

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rollup_node.stages.p2p.gater import IpAddress, Subnet
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.discv5.enr import Enr

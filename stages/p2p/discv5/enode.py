@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_record
-from rollup_node.stages.p2p.gater import GaterError, IpAddress, parse_ip
+from rollup_node.stages.p2p.gating.connection_gater import GaterError, IpAddress, parse_ip
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStack, sign_record
-from rollup_node.stages.p2p.gater import IpAddress
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress
 
 
 @dataclass(frozen=True)

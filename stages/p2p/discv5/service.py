@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.discv5.lookup import WIDTH, Lookup
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import Random
 from rollup_node.stages.p2p.discv5.table import Table
-from rollup_node.stages.p2p.gater import IpAddress, Subnet, is_believable
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet, is_believable
 
 WALK_SECONDS = 5.0
 """Between two walks while peers are wanted; the first few follow each other faster."""

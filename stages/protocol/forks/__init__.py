@@ -1,0 +1,1 @@
+"""THE FORK TABLE, and upgrade transactions as data."""

@@ -5,14 +5,14 @@ from typing import Any
 
 from kit.chain import FIRST_L1, L1, rollup
 from kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
-from rollup_node.stages.derivation.batch_checks import BatchChecks, Judgement, Verdict
-from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.channel_body import decode_batch
-from rollup_node.stages.derivation.channel_reader import span_rules
-from rollup_node.stages.derivation.epochs import Epochs
-from rollup_node.stages.derivation.needs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons import Why
-from rollup_node.stages.derivation.safe_chain import SafeChain
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import decode_batch
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, Judgement, Verdict
+from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
+from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
+from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
 
 Judged = tuple[Judgement, Why | None]

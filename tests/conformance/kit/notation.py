@@ -6,7 +6,7 @@ data is its own name, so that a channel's body tells what it was put together fr
 import re
 from collections.abc import Iterable
 
-from rollup_node.stages.derivation.frames import Frame
+from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.tools.batcher import channels
 
 _FRAME = re.compile(r"([A-Z])(\d+)('?)(!?)(?::(\d+))?")

@@ -2,10 +2,10 @@
 
 from kit.chain import SYSTEM_CONFIG
 from kit.worlds import GENESIS
-from rollup_node.stages.derivation.needs import Attributes
-from rollup_node.stages.engine.driver import Driver
-from rollup_node.stages.engine.heads import Heads
-from rollup_node.stages.engine.results import ForkchoiceAnswer
+from rollup_node.stages.derivation.pipeline.outputs import Attributes
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
+from rollup_node.stages.engine.api.heads import Heads
+from rollup_node.stages.engine.core.driver import Driver
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data

@@ -13,20 +13,20 @@ from aiohttp import web
 from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.activities import Driver, Problems
-from rollup_node.stages.blobs import process as blobs_process
+from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
-from rollup_node.stages.compute import process as compute
+from rollup_node.stages.blobs.process import stage as blobs_process
 from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.l1 import process as l1_process
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.sidecars import Blob
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
 ROLLUP = rollup(forks_until("ecotone"))

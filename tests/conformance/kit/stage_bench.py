@@ -5,17 +5,17 @@ from typing import Any
 
 from kit.chain import L1, rollup
 from kit.worlds import DEFAULTS, GENESIS
-from rollup_node.stages.derivation.batch_checks import BatchChecks
-from rollup_node.stages.derivation.batch_queue import BatchQueue
-from rollup_node.stages.derivation.batch_stage import BatchStage
-from rollup_node.stages.derivation.batch_stages import Outcome, StageParts
-from rollup_node.stages.derivation.batches import SingularBatch, SpanBatch
-from rollup_node.stages.derivation.channel_body import decode_batch
-from rollup_node.stages.derivation.channel_reader import span_rules
-from rollup_node.stages.derivation.epochs import Epochs
-from rollup_node.stages.derivation.needs import Flow
-from rollup_node.stages.derivation.safe_chain import SafeChain
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import decode_batch
+from rollup_node.stages.derivation.pipeline.base_batch_stage import Outcome, StageParts
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks
+from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
+from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.outputs import Flow
+from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
 from rollup_node.stages.protocol.types import L2BlockRef
 
 

@@ -23,8 +23,8 @@ from kit.chain import (
     rollup,
 )
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.deriver import Deriver, Output
-from rollup_node.stages.derivation.needs import (
+from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
+from rollup_node.stages.derivation.pipeline.outputs import (
     Attributes,
     NeedBlobs,
     NeedDecoded,
@@ -32,7 +32,7 @@ from rollup_node.stages.derivation.needs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.attributes import config_after, deposits_only

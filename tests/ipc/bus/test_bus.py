@@ -221,7 +221,7 @@ def test_the_table_decides_who_may_do_what(buses: dict[str, Bus]) -> None:
     for wrong, message in (
         (lambda: buyer.serve("shop.goods", nothing), "buyer does not serve channel shop.goods"),
         (lambda: shop.connect("shop.goods", nothing), "shop does not use channel shop.goods"),
-        (lambda: buyer.connect("shop.state", nothing), "no ask channel shop.state"),
+        (lambda: buyer.connect("shop.state", nothing), "no request channel shop.state"),
         (lambda: shop.publish("shop.goods"), "no status channel shop.goods"),
         (lambda: buyer.subscribe("nowhere", nothing), "no status channel nowhere"),
         (lambda: buyer.work({"shop.work": nothing}), "buyer does not use channel shop.work"),

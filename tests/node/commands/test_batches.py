@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from programs import Ended, Program, wait_for
 
-from rollup_node.node.exits import Exit
+from rollup_node.node.system.exit_codes import Exit
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603

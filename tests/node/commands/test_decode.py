@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.networks import find_network
+from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.inbox import inbox_transactions
 

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.node.commands import input_files
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content
-from rollup_node.node.exits import SetupError
+from rollup_node.node.system.exit_codes import SetupError
 
 
 def _read(tmp_path: Path, data: bytes, limit: int = 1000) -> bytes:

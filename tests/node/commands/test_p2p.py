@@ -3,7 +3,7 @@ import io
 import pytest
 
 from rollup_node.node.cli import main
-from rollup_node.stages.p2p.identity import Identity, parse_peer
+from rollup_node.stages.p2p.identity.peer_id import Identity, parse_peer
 
 SECRET = bytes([1]) * 32
 

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.blobs import kzg, tasks
-from rollup_node.stages.blobs.answers import Candidate, sidecars
+from rollup_node.stages.blobs.beacon_api import Candidate, sidecars
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.protocol.blob_codec import decode_blob
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.networks import find_network
+from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.deriver import Deriver
-from rollup_node.stages.derivation.needs import (
+from rollup_node.stages.derivation.pipeline.deriver import Deriver
+from rollup_node.stages.derivation.pipeline.outputs import (
     Attributes,
     NeedBlobs,
     NeedDecoded,
@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.needs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons import Dropped
+from rollup_node.stages.derivation.reasons.reasons import Dropped
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol import rlp

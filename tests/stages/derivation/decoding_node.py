@@ -6,10 +6,10 @@ from pathlib import Path
 
 from decoding_stages import JobConfig
 
-from rollup_node.node.logs import LogSettings
-from rollup_node.node.processes import Row
-from rollup_node.node.settings import NodeSettings
-from rollup_node.node.supervisor import run_node
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.processes import Row
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log import Level
 
@@ -23,7 +23,7 @@ def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int
         Row("blobs", "decoding_stages:idle", None),
         Row(
             "compute",
-            "rollup_node.stages.compute.process:build",
+            "rollup_node.stages.compute.process.stage:build",
             ComputeConfig(kzg=False),
             copies=max(1, workers),
             numbered=True,

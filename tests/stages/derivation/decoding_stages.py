@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.derivation.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.channel_reader import ChannelReader, need_of
-from rollup_node.stages.derivation.client_decoding import Decoding
-from rollup_node.stages.derivation.needs import Flow, NeedDecoded
-from rollup_node.stages.derivation.span_batch import SpanRules
-from rollup_node.stages.derivation.trace import Trace
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_of
+from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.process.decoding_client import Decoding
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.forks.rules import L1Rules

@@ -27,14 +27,14 @@ from kit.chain import (
 from kit.spans import TO, R, S
 from kit.worlds import GENESIS, Derived, Planned, World, child, l2_hash
 
-from rollup_node.stages.derivation.reasons import Why
-from rollup_node.stages.engine.base_search import Base, BaseSearch, NeedBlock
-from rollup_node.stages.engine.blocks import KnownBlock
+from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.engine.api.l2_block_info import KnownBlock
+from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, InboxTransaction, Log
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher import channels as encoding
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 

@@ -37,10 +37,10 @@ def _generated(made: Any) -> list[bytes]:
 
 def _real(shared_data: Path, recording: Any) -> list[bytes]:
     """Channel bodies of other implementations' tests, and the recorded ones of OP Sepolia."""
-    from rollup_node.stages.derivation.channel_bank import ReadyChannel
-    from rollup_node.stages.derivation.data_source import data_items, wanted_blobs
-    from rollup_node.stages.derivation.intake import Intake
-    from rollup_node.stages.derivation.trace import Trace
+    from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+    from rollup_node.stages.derivation.pipeline.data_source import data_items, wanted_blobs
+    from rollup_node.stages.derivation.pipeline.events import Trace
+    from rollup_node.stages.derivation.pipeline.ingestion import Intake
 
     names = ["kona_batch", *(f"hildr_batches_{number}" for number in (0, 1, 2, 3, 4, "singular"))]
     bodies = [(shared_data / "channels" / f"{name}.bin").read_bytes() for name in names]

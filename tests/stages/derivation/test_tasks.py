@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.batches import RefusedBatch, SingularBatch
-from rollup_node.stages.derivation.reasons import Why
-from rollup_node.stages.derivation.span_batch import SpanRules
+from rollup_node.stages.derivation.codec.batches import RefusedBatch, SingularBatch
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from engine_node import EngineNode
 
-from rollup_node.stages.engine.blocks import KnownBlock, known_block
+from rollup_node.stages.engine.api.l2_block_info import KnownBlock, known_block
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit

@@ -66,7 +66,7 @@ def test_a_sequencer_goes_on_from_where_the_engine_is(
     engine.head = world.genesis.hash
     real = time.time
     begun = real()
-    monkeypatch.setattr("rollup_node.stages.engine.process.time.time", lambda: 1_000 + 5 * (real() - begun))
+    monkeypatch.setattr("rollup_node.stages.engine.process.stage.time.time", lambda: 1_000 + 5 * (real() - begun))
 
     async def scene() -> None:
         config = {"sequencer_enabled": True, "sequencer_l1_confs": 0}

@@ -9,21 +9,27 @@ import pytest
 from p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from p2p_fuzz import damaged
 
-from rollup_node.stages.p2p import block_message, block_snappy, gossip_wire, nat_pmp, nat_upnp, sync_wire, varint
-from rollup_node.stages.p2p.block_signing import Signers
-from rollup_node.stages.p2p.block_snappy import SnappyFault
-from rollup_node.stages.p2p.block_ssz import SszError
-from rollup_node.stages.p2p.block_validation import BlockValidator
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.gossip_message import Verdict
-from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Prune, Rpc, Subscription, WireError
-from rollup_node.stages.p2p.identity import Identity
-from rollup_node.stages.p2p.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.nat_pmp import PmpError, Transport
-from rollup_node.stages.p2p.nat_upnp import UpnpError
-from rollup_node.stages.p2p.store_database import StoreError
-from rollup_node.stages.p2p.store_peers import PeerStore
-from rollup_node.stages.p2p.sync_wire import Failed, Refused
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
+from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.nat import nat_pmp
+from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat.nat_pmp import PmpError, Transport
+from rollup_node.stages.p2p.nat.upnp import UpnpError
+from rollup_node.stages.p2p.peerstore.io.database import StoreError
+from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp.messages import Failed, Refused
 
 COUNT = 10_000
 CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_message.VERSIONS}

@@ -8,13 +8,14 @@ import pytest
 from gossip_world import TOPIC, World, id_of, packed
 from p2p_blocks import SIGNER, block, chain_config, signed
 
-from rollup_node.stages.p2p import gossip_wire, varint
-from rollup_node.stages.p2p.block_signing import Signers
-from rollup_node.stages.p2p.block_snappy import MOST_BYTES
-from rollup_node.stages.p2p.block_validation import BlockValidator, Fault
-from rollup_node.stages.p2p.gossip_message import Verdict
-from rollup_node.stages.p2p.gossip_router import Malformed
-from rollup_node.stages.p2p.gossip_wire import Control, Have, Message, Prune, Rpc, Subscription
+from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES
+from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.router import Malformed
+from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription
 
 GOOD, BAD = b"000", b"bad"
 

@@ -6,9 +6,13 @@ from collections.abc import Callable
 import pytest
 from p2p_fuzz import damaged
 
-from rollup_node.stages.p2p import identify, protobuf
-from rollup_node.stages.p2p.identify import IdentifyError
-from rollup_node.stages.p2p.identity import (
+from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.p2p.encoding.multistream import HEADER, MultistreamError, Proposer, Responder, message
+from rollup_node.stages.p2p.encoding.protobuf import ProtobufError
+from rollup_node.stages.p2p.identity import identify
+from rollup_node.stages.p2p.identity.identify import IdentifyError
+from rollup_node.stages.p2p.identity.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import (
     Identity,
     IdentityError,
     check_peer,
@@ -16,13 +20,10 @@ from rollup_node.stages.p2p.identity import (
     parse_peer,
     peer_text,
 )
-from rollup_node.stages.p2p.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
-from rollup_node.stages.p2p.multistream import HEADER, MultistreamError, Proposer, Responder, message
-from rollup_node.stages.p2p.noise import Handshake, Unframer, framed
-from rollup_node.stages.p2p.noise_xx import NoiseError, NoiseKeys
-from rollup_node.stages.p2p.protobuf import ProtobufError
-from rollup_node.stages.p2p.upgrade import UPGRADE_ERRORS, Upgrade
-from rollup_node.stages.p2p.yamux import Session, YamuxError
+from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade
+from rollup_node.stages.p2p.muxer.yamux import Session, YamuxError
+from rollup_node.stages.p2p.security.noise import Handshake, Unframer, framed
+from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 
 ROUNDS = 10_000
 OURS = Identity(b"\x01" * 32)

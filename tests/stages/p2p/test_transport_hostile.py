@@ -10,12 +10,15 @@ import pytest
 from p2p_hosts import ECHO, TestHost, running, through, until
 from p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
-from rollup_node.stages.p2p import identify, transport, transport_streams, varint
 from rollup_node.stages.p2p.config import TransportLimits
-from rollup_node.stages.p2p.hosting import PeerIdentified, Stream
-from rollup_node.stages.p2p.identity import Identity
-from rollup_node.stages.p2p.multistream import HEADER, message
-from rollup_node.stages.p2p.yamux import WINDOW
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.multistream import HEADER, message
+from rollup_node.stages.p2p.host.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.host.io import connection as transport
+from rollup_node.stages.p2p.host.io import streams as transport_streams
+from rollup_node.stages.p2p.identity import identify
+from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.muxer.yamux import WINDOW
 
 GREETING = message(HEADER)
 STRANGER = Identity(b"\x63" * 32).peer_id

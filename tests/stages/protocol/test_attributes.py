@@ -26,7 +26,6 @@ from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, 
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.headers import decode_header, l1_header
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
@@ -37,6 +36,7 @@ from rollup_node.stages.protocol.system_config import (
     packed_scalar,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 
 PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
 CONFIG = SystemConfig(b"\x01" * 20, ZERO_HASH, packed_scalar(11, 12), 30_000_000)

@@ -5,7 +5,7 @@ from typing import Any
 from programs import Devnet, call
 
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 
 OFFSETS = {
     "canyon": 3,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.derivation.channel_body import open_body
-from rollup_node.stages.derivation.reasons import Reason
-from rollup_node.stages.derivation.rlp_stream import read_items
+from rollup_node.stages.derivation.codec.channel_body import open_body
+from rollup_node.stages.derivation.codec.rlp_stream import read_items
+from rollup_node.stages.derivation.reasons.reasons import Reason
 from rollup_node.tools.fuzz import bombs
 from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB, Failure, Runner, check
 from rollup_node.tools.fuzz.inputs import Input, Inputs

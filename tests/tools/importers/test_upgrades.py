@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.protocol.forks import upgrades
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.tools.importers.upgrades import bundle_entries, created, deployer, main
 
 ENTRY = {"intent": "Do", "from": "0x" + "01" * 20, "to": "", "data": "0x05", "gasLimit": 7}
@@ -23,7 +23,7 @@ def test_the_files_in_the_tree_are_its_output(
     assert "NOT the lock" not in capsys.readouterr().out
     for name in upgrades.LOCKS:
         file = f"upgrades_{name}.json"
-        assert (tmp_path / file).read_bytes() == Path(upgrades.__file__).with_name(file).read_bytes()
+        assert (tmp_path / file).read_bytes() == (Path(upgrades.__file__).parent / "forks" / file).read_bytes()
 
 
 def test_bundle_entries() -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.protocol.headers import Header, encode_header
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.evm.block import Executed
+from rollup_node.tools.devnet.evm.state_transition.block import Executed
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction
 
 

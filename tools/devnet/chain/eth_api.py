@@ -19,9 +19,9 @@ from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, e
 from rollup_node.tools.devnet.evm.frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state_transition.transition import Outcome
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.evm.transition import Outcome
-from rollup_node.tools.devnet.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
 
 REVERTED = 3
 TIP = 1_000_000

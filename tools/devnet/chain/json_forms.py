@@ -5,7 +5,7 @@ from typing import Any
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.evm.block import Executed
+from rollup_node.tools.devnet.evm.state_transition.block import Executed
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 
 

@@ -7,8 +7,8 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.evm.state_transition.transition import Outcome, intrinsic_gas, run_body
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.evm.transition import Outcome, intrinsic_gas, run_body
 
 GAS_CAP = 50_000_000
 _PRECISION = 64

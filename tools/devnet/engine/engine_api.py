@@ -21,7 +21,7 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
-from rollup_node.tools.devnet.jsonrpc_server import INVALID_PARAMS, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002

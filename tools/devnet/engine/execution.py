@@ -29,12 +29,12 @@ from rollup_node.tools.devnet.engine.data_fees import (
 )
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
-from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
 from rollup_node.tools.devnet.evm.fees import next_base_fee
 from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
+from rollup_node.tools.devnet.evm.state_transition.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, InvalidTransaction, SignedTransaction
-from rollup_node.tools.devnet.evm.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body
 
 BASE_FEE_VAULT = predeploy(0x19)
 L1_FEE_VAULT = predeploy(0x1A)

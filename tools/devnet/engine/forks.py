@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine import data_fees
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
-from rollup_node.tools.devnet.evm import forks
-from rollup_node.tools.devnet.evm.forks import (
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state_transition import forks
+from rollup_node.tools.devnet.evm.state_transition.forks import (
     BLS_PAIRING,
     BN254_PAIRING,
     G1_SUM,
@@ -20,7 +21,6 @@ from rollup_node.tools.devnet.evm.forks import (
     P256_VERIFY,
     limited,
 )
-from rollup_node.tools.devnet.evm.rules import EvmRules
 
 CREATE2_DEPLOYER: Address = bytes.fromhex("13b0d85ccb8bf860b6b79af3029fca081ae9bef2")
 

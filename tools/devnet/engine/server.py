@@ -12,7 +12,7 @@ from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import Genesis
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.engine.ledger import L2Ledger
-from rollup_node.tools.devnet.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
 

@@ -17,7 +17,6 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
 from rollup_node.tools.devnet.chain.pool import Pool
-from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
 from rollup_node.tools.devnet.evm.fees import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
@@ -25,13 +24,14 @@ from rollup_node.tools.devnet.evm.fees import (
     next_base_fee,
     next_excess_blob_gas,
 )
-from rollup_node.tools.devnet.evm.forks import L1Schedule
 from rollup_node.tools.devnet.evm.frame import BlockContext
 from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
+from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
+from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.evm.transition import burn_base_fee
 from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4

@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from rollup_node.stages.protocol.deposits import decode_deposit
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.engine.execution import L2Chain
 from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, Change, State, Store
-from rollup_node.tools.devnet.evm.transition import intrinsic_gas, run_body
+from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
 Alloc = dict[str, dict[str, Any]]
 """Accounts by address, as a genesis file holds them: addresses and slots in hex of full length."""

@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.discv5.calls import TIMEOUT, Call, Calls, Outcome, P
 from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
 from rollup_node.stages.p2p.discv5.contact import log_distance
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from rollup_node.stages.p2p.gater import parse_ip
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 
 OWN = record_of("own")
 PEER = record_of("peer", "127.0.0.2")

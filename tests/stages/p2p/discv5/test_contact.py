@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.discv5.contact import (
     log_distance,
     network_group,
 )
-from rollup_node.stages.p2p.gater import parse_ip, parse_subnet
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
 
 
 def test_distances() -> None:

@@ -7,7 +7,6 @@ from discv5_nodes import record_of, secret_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p import varint
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import (
@@ -19,7 +18,8 @@ from rollup_node.stages.p2p.discv5.enr import (
     parse_record,
     sign_record,
 )
-from rollup_node.stages.p2p.gater import parse_ip
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 

@@ -7,12 +7,13 @@ import pytest
 from discv5_nodes import Network, endpoint, record_of, secret_of, seeded
 from p2p_fuzz import damaged
 
-from rollup_node.stages.p2p import nat_pmp, nat_upnp
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.channel import Channel
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
-from rollup_node.stages.p2p.gater import parse_ip
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.nat import nat_pmp
+from rollup_node.stages.p2p.nat import upnp as nat_upnp
 
 COUNT = 10_000
 RECORD = record_of("fuzz")

@@ -11,8 +11,8 @@ from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from rollup_node.tools.devnet.jsonrpc_server import RpcError
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
+from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 BALANCE_OF = keccak256(b"balanceOf(address)")[:4]

@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.jsonrpc_server import RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 
 ZERO = bytes(32)
 

@@ -29,8 +29,8 @@ from rollup_node.tools.devnet.engine.execution import (
 )
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain
-from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.transactions import read_transaction
 
 REFUSES_ALL = bytes.fromhex("fe")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.addresses import GAS_PRICE_ORACLE, L1_BLOCK, predeploy
-from rollup_node.stages.protocol.forks.upgrades import load_bundle
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.chain.simulation import Call, simulate
-from rollup_node.tools.devnet.evm.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 
 PARENTS = {
     "ecotone": "canyon",

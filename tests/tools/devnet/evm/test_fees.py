@@ -2,9 +2,9 @@
 
 import pytest
 
-from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS, blob_fee, next_base_fee, next_excess_blob_gas
 from rollup_node.tools.devnet.evm.rules import BlobRules
+from rollup_node.tools.devnet.evm.state_transition import forks
 
 
 def blobs(name: str) -> BlobRules:

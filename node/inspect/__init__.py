@@ -1,0 +1,1 @@
+"""What only the commands use: decoding files, listing batches, replaying, explaining drops."""

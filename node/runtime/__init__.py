@@ -1,0 +1,1 @@
+"""What runs inside every process around its stage."""

@@ -1,0 +1,181 @@
+"""Which chain the options mean: a built-in network or a rollup.json, with overrides, its L1 chain, and the checks that
+need both the options and the chain (node-behaviour 2.5)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.node.options.chain import OVERRIDABLE
+from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.values import Values
+from rollup_node.node.setup.networks import find_network, network_of_chain
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.forks.order import dependency_set_needed_from
+from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK
+from rollup_node.stages.protocol.l1_chains import (
+    L1_CHAINS,
+    L1Chain,
+    L1ChainError,
+    parse_l1_chain,
+    pectra_schedule_probably_missing,
+)
+
+LONGEST_FILE = 4 << 20
+END_OF_TIME = (1 << 64) - 1
+
+Say = Callable[[str], None]
+
+
+class ChosenChain(NamedTuple):
+    """The chain and its L1; `name` is the network's, or the file's."""
+
+    name: str
+    config: RollupConfig
+    l1_chain: L1Chain
+
+
+class DependencySet(msgspec.Struct, frozen=True):
+    """The file of `interop.dependency-set`: decimal chain ids, each with an empty object (node-behaviour 8.4)."""
+
+    dependencies: dict[str, dict[str, object]]
+    overrideMessageExpiryWindow: int = 0
+
+
+def choose_chain(values: Values, warn: Say, complain: Say) -> ChosenChain:
+    """The chain of the options; OptionError for one that cannot be followed. `warn` and `complain` take lines to log
+    as warnings and as errors."""
+    name, config, is_built_in = _named_chain(values, warn, complain)
+    overridden = _with_overrides(config, values)
+    if not is_built_in or overridden != config:
+        try:
+            check_config(overridden)
+        except ConfigError as error:
+            raise OptionError(f"rollup config error: {error} ({name})") from None
+    config = _with_dependencies(_with_constants(overridden, name), values)
+    chain = ChosenChain(name, config, _l1_chain(config, values))
+    _check_blob_schedule(chain, values)
+    _check_beacon(chain, values)
+    if config.alt_da is not None:
+        raise OptionError(f"not available yet: Alt-DA (the batches of {name} are kept by a DA server)")
+    return chain
+
+
+def _named_chain(values: Values, warn: Say, complain: Say) -> tuple[str, RollupConfig, bool]:
+    path = values["rollup.config"]
+    if values["network"]:
+        network = find_network(values["network"])
+        if path:
+            complain(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
+        return network.name, network.config, True
+    try:
+        file = parse_rollup_config(_read(path, "failed to read rollup config"))
+    except ConfigError as error:
+        raise OptionError(f"rollup config error: {error} (file {path})") from None
+    for key in file.unknown_keys:
+        warn(f"file {path} has an unknown key, which is ignored: {shown(key)}")
+    return f"file {path}", file.config, False
+
+
+def _read(path: str, complaint: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(LONGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{complaint}: {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > LONGEST_FILE:
+        raise OptionError(f"{complaint}: {path}: longer than {LONGEST_FILE} bytes")
+    return data
+
+
+def _with_overrides(config: RollupConfig, values: Values) -> RollupConfig:
+    """Overrides act only when given, 0 being genesis."""
+    times = {fork: values[f"override.{fork}"] for fork in OVERRIDABLE if values.given(f"override.{fork}")}
+    pectra = times.pop(OPTIONAL_FORK, config.pectra_blob_schedule_time)
+    keep = "override.keep-karst-upgrade-gas"
+    return msgspec.structs.replace(
+        config,
+        fork_times=config.fork_times | times,
+        pectra_blob_schedule_time=pectra,
+        keep_karst_upgrade_gas=values[keep] if values.given(keep) else config.keep_karst_upgrade_gas,
+    )
+
+
+def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
+    """The EIP-1559 constants, from the registry where the file has none."""
+    if config.chain_op_config is not None:
+        return config
+    known = network_of_chain(config.l2_chain_id)
+    if known is None:
+        raise OptionError(
+            f"cfg.Rollup.ChainOpConfig is nil: {name} has no chain_op_config, and chain {config.l2_chain_id} is not"
+            " a built-in network"
+        )
+    return msgspec.structs.replace(config, chain_op_config=known.config.chain_op_config)
+
+
+def _with_dependencies(config: RollupConfig, values: Values) -> RollupConfig:
+    size = _dependency_count(config, values)
+    if size is not None:
+        return msgspec.structs.replace(config, dependency_set_size=size)
+    needed_from = dependency_set_needed_from(config.fork_times)
+    if needed_from is not None:
+        raise OptionError(
+            f"the Lagoon upgrade is scheduled (at {needed_from}) but not dependency set is configured: give"
+            " --interop.dependency-set"
+        )
+    return config
+
+
+def _dependency_count(config: RollupConfig, values: Values) -> int | None:
+    path = values["interop.dependency-set"]
+    if not path:
+        known = network_of_chain(config.l2_chain_id)
+        return None if known is None else known.config.dependency_set_size
+    complaint = "failed to read dependency set"
+    try:
+        found = msgspec.json.decode(_read(path, complaint), type=DependencySet)
+    except msgspec.MsgspecError as error:
+        raise OptionError(f"{complaint}: {path}: {error}") from None
+    if not found.dependencies or not all(chain.isascii() and chain.isdigit() for chain in found.dependencies):
+        raise OptionError(f"{complaint}: {path}: its keys must be decimal chain ids")
+    return len(found.dependencies)
+
+
+def _l1_chain(config: RollupConfig, values: Values) -> L1Chain:
+    known = L1_CHAINS.get(config.l1_chain_id)
+    if known is not None:
+        return known
+    path = values["rollup.l1-chain-config"]
+    if not path:
+        raise OptionError(
+            f"failed to read chain spec: L1 chain {config.l1_chain_id} is not built in, give its configuration with"
+            " --rollup.l1-chain-config"
+        )
+    try:
+        return parse_l1_chain(_read(path, "failed to read chain spec"), config.l1_chain_id)
+    except L1ChainError as error:
+        raise OptionError(f"{error} (file {path})") from None
+
+
+def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:
+    config = chain.config
+    late = pectra_schedule_probably_missing(chain.l1_chain, config.genesis.l2_time, config.pectra_blob_schedule_time)
+    if late and not values["ignore-missing-pectra-blob-schedule"]:
+        raise OptionError(
+            f"probably missing Pectra blob schedule: {chain.name} started before Prague on its L1 and has no"
+            " pectra_blob_schedule_time; set --override.pectrablobschedule, or"
+            " --ignore-missing-pectra-blob-schedule if it needs none"
+        )
+
+
+def _check_beacon(chain: ChosenChain, values: Values) -> None:
+    blobs_come = chain.config.schedule().l1(END_OF_TIME).blobs_as_data
+    if blobs_come and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
+        raise OptionError(
+            "misconfigured L1 Beacon API endpoint: expected L1 Beacon API endpoint, but got none: give --l1.beacon,"
+            " or --l1.beacon.ignore if no batch is ever in blobs"
+        )

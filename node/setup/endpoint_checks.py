@@ -1,0 +1,295 @@
+"""What must be right before a node starts: the endpoints answer and belong to the chain, the ports are free. Each
+failure is one line that says what is wrong and what to do."""
+
+import asyncio
+import errno
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+import aiohttp
+import jwt
+import msgspec
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, shown, to_hex
+from rollup_node.stages.protocol.types import BlockId
+
+METHOD_NOT_FOUND = -32601
+PRUNED_HISTORY = 4444
+NOT_FOUND = ("block not found", "unknown block", "header not found")
+TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
+RETRIED_STATUSES = frozenset({408, 425, 429})
+GENESIS_PATH = "/eth/v1/beacon/genesis"
+LONGEST_GENESIS = 1 << 16
+
+FIRST_PAUSE = 0.05
+log = get_logger("start")
+
+
+class Endpoints(NamedTuple):
+    """What is looked at, and for which chain. `beacon_may_fail` turns a failed beacon check into a warning;
+    `l1_genesis` False leaves out the L1 genesis block, for an endpoint that holds only part of the chain."""
+
+    rollup: RollupConfig
+    l1: tuple[str, ...]
+    l2: str
+    jwt_secret: bytes
+    jwt_path: str
+    beacon: str | None = None
+    beacon_header: tuple[str, str] | None = None
+    beacon_may_fail: bool = False
+    l1_genesis: bool = True
+
+
+class Patience(NamedTuple):
+    """How long an endpoint that does not answer is waited for, and how long one try may take, in seconds. The whole is
+    that of node-behaviour 10.1, the pauses are shorter: a node is to be ready soon after its endpoints are."""
+
+    whole: float = 80.0
+    timeout: float = 10.0
+    longest_pause: float = 1.0
+
+
+PATIENCE = Patience()
+
+
+async def check_endpoints(endpoints: Endpoints, patience: Patience = PATIENCE) -> None:
+    """Checks L1, the execution engine and the beacon node at the same time; SetupError for the first that is wrong."""
+    checks = [check_l1(endpoints, patience), check_engine(endpoints, patience)]
+    if endpoints.beacon is not None:
+        checks.append(check_beacon(endpoints, patience))
+    tasks = [asyncio.ensure_future(check) for check in checks]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# --- L1 --------------------------------------------------------------------------------------------------------------
+
+
+async def check_l1(endpoints: Endpoints, patience: Patience) -> None:
+    """Every L1 endpoint that answers must be the chain's L1, and one must answer."""
+    genesis = endpoints.rollup.genesis.l1 if endpoints.l1_genesis else None
+    chain_id = endpoints.rollup.l1_chain_id
+    clients = [JsonRpcClient(url, timeout=patience.timeout) for url in endpoints.l1]
+
+    async def one_round() -> None:
+        results = await asyncio.gather(
+            *(_check_chain(client, "L1", chain_id, genesis) for client in clients), return_exceptions=True
+        )
+        errors = [result for result in results if result is not None]
+        wrong = next((error for error in errors if not isinstance(error, EndpointError | RpcFailure)), None)
+        if wrong is not None or len(errors) == len(results):
+            raise wrong or errors[0]
+        for error in errors:
+            log.warn("an L1 endpoint does not answer, others do", error=str(error))
+
+    try:
+        await _patiently(one_round, "L1", "check --l1", patience)
+    finally:
+        for client in clients:
+            await client.close()
+
+
+# --- execution engine ------------------------------------------------------------------------------------------------
+
+
+async def check_engine(endpoints: Endpoints, patience: Patience) -> None:
+    """The execution engine must take our token and hold the L2 chain."""
+
+    def token() -> Mapping[str, str]:
+        encoded = jwt.encode({"iat": int(time.time())}, endpoints.jwt_secret, algorithm="HS256")
+        return {"Authorization": f"Bearer {encoded}"}
+
+    client = JsonRpcClient(endpoints.l2, timeout=patience.timeout, headers=token)
+    genesis, chain_id = endpoints.rollup.genesis.l2, endpoints.rollup.l2_chain_id
+
+    async def once() -> None:
+        try:
+            await _check_chain(client, "L2", chain_id, genesis)
+        except (EndpointError, RpcFailure) as error:
+            if _is_about_the_token(error):
+                raise SetupError(
+                    f"the execution engine refuses our JWT ({error}): give the secret file of the engine with"
+                    f" --l2.jwt-secret (now {endpoints.jwt_path}), and keep both clocks right"
+                ) from None
+            raise
+
+    try:
+        await _patiently(once, "the execution engine", "check --l2", patience)
+    finally:
+        await client.close()
+
+
+def _is_about_the_token(error: EndpointError | RpcFailure) -> bool:
+    if isinstance(error, EndpointError):
+        return error.status in (401, 403)
+    return any(word in error.message.lower() for word in TOKEN_WORDS)
+
+
+async def _check_chain(client: JsonRpcClient, layer: str, chain_id: int, genesis: BlockId | None) -> None:
+    """The chain id, and the genesis hash where it is given; a provider that has dropped that block is believed."""
+    advice = "check --l1" if layer == "L1" else "check --l2"
+    advice += " and --network or --rollup.config"
+    try:
+        found = from_quantity(await client.call("eth_chainId"), bits=256)
+        if found != chain_id:
+            raise SetupError(f"incorrect {layer} RPC chain id {found}, expected {chain_id} ({client.name}): {advice}")
+        if genesis is None:
+            return
+        block = await _block(client, genesis.number)
+        if block is None:
+            log.warn(f"the {layer} endpoint does not have the genesis block, its hash is not checked")
+            return
+        found_hash = hash_from_hex(block.get("hash") if isinstance(block, dict) else block)
+    except HexError as error:
+        told = f"the {layer} endpoint {client.name} does not answer as an Ethereum node, {error}: {advice}"
+        raise SetupError(told) from None
+    if found_hash != genesis.hash:
+        raise SetupError(
+            f"incorrect {layer} genesis block hash {to_hex(found_hash)}, expected {to_hex(genesis.hash)}"
+            f" ({client.name}, block {genesis.number}): {advice}"
+        )
+
+
+async def _block(client: JsonRpcClient, number: int) -> Any:
+    try:
+        return await client.call("eth_getBlockByNumber", hex(number), False)
+    except RpcFailure as error:
+        if error.code == PRUNED_HISTORY or any(text in error.message.lower() for text in NOT_FOUND):
+            return None
+        raise
+
+
+# --- beacon ----------------------------------------------------------------------------------------------------------
+
+
+class _Genesis(msgspec.Struct):
+    genesis_time: str
+
+
+class _GenesisAnswer(msgspec.Struct):
+    data: _Genesis
+
+
+async def check_beacon(endpoints: Endpoints, patience: Patience) -> None:
+    """The beacon node must tell its genesis."""
+    url, header = endpoints.beacon or "", endpoints.beacon_header
+    headers = {"Accept": "application/json", **({header[0]: header[1]} if header else {})}
+    timeout = aiohttp.ClientTimeout(total=patience.timeout)
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+        advice = "check --l1.beacon, or start without this check by --l1.beacon.ignore"
+        try:
+            await _patiently(lambda: _ask_genesis(session, url), "the L1 beacon node", advice, patience)
+        except SetupError as error:
+            if not endpoints.beacon_may_fail:
+                raise SetupError(f"failed to check L1 Beacon API version: {error}") from None
+            log.warn("the check of the L1 beacon node failed", error=str(error))
+
+
+async def _ask_genesis(session: aiohttp.ClientSession, url: str) -> None:
+    name = endpoint_name(url)
+    try:
+        async with session.get(url.rstrip("/") + GENESIS_PATH) as response:
+            body = b""
+            while len(body) < LONGEST_GENESIS and (part := await response.content.readany()):
+                body += part
+            if response.status != 200:
+                raise EndpointError(name, f"HTTP status {response.status} for {GENESIS_PATH}", response.status)
+    except TimeoutError:
+        raise EndpointError(name, "no answer in time") from None
+    except (aiohttp.ClientError, OSError) as error:
+        number = getattr(getattr(error, "os_error", error), "errno", None)
+        reason = os.strerror(number) if isinstance(number, int) and number > 0 else type(error).__name__
+        raise EndpointError(name, f"cannot connect ({reason})") from None
+    try:
+        time_text = msgspec.json.decode(body, type=_GenesisAnswer).data.genesis_time
+    except msgspec.MsgspecError:
+        raise SetupError(f"{name} does not answer {GENESIS_PATH} as a beacon node") from None
+    if not (time_text.isascii() and time_text.isdigit()):
+        raise SetupError(f"{name} answers {GENESIS_PATH} with the genesis time {shown(time_text)}")
+
+
+# --- patience --------------------------------------------------------------------------------------------------------
+
+
+async def _patiently(check: Callable[[], Awaitable[None]], what: str, advice: str, patience: Patience) -> None:
+    """Repeats a check while its endpoint is away; SetupError when it stays away, or answers that it never will."""
+    deadline = time.monotonic() + patience.whole
+    for failures in count(1):
+        try:
+            return await check()
+        except (EndpointError, RpcFailure) as error:
+            if time.monotonic() >= deadline or _is_final(error):
+                raise SetupError(f"{what} cannot be used, {error}: {advice}") from None
+            if failures.bit_count() == 1:
+                log.warn(f"{what} does not answer, trying again", error=str(error), failures=failures)
+        await asyncio.sleep(min(FIRST_PAUSE * 2.0 ** min(failures, 10), patience.longest_pause))
+
+
+def _is_final(error: EndpointError | RpcFailure) -> bool:
+    if isinstance(error, RpcFailure):
+        return error.code == METHOD_NOT_FOUND
+    status = error.status
+    return status is not None and 400 <= status < 500 and status not in RETRIED_STATUSES
+
+
+# --- ports -----------------------------------------------------------------------------------------------------------
+
+
+class Listener(NamedTuple):
+    """A server of the node, with the options that say where it listens."""
+
+    address_option: str
+    port_option: str
+    address: str
+    port: int
+    is_udp: bool = False
+
+
+def check_port(listener: Listener) -> None:
+    """SetupError if nobody could listen there now; 0 is always free."""
+    address, port = listener.address, listener.port
+    if port == 0:
+        return
+    kind = socket.SOCK_DGRAM if listener.is_udp else socket.SOCK_STREAM
+    try:
+        family, kind, protocol, _, target = socket.getaddrinfo(address, port, type=kind, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(family, kind, protocol) as opened:
+            if not listener.is_udp:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(target)
+            if not listener.is_udp:
+                opened.listen(1)
+    except OSError as error:
+        shown = f"UDP port {port}" if listener.is_udp else f"port {port}"
+        if error.errno == errno.EADDRINUSE:
+            raise SetupError(
+                f"{shown} is in use on {address}: stop the program that uses it, or give another"
+                f" --{listener.port_option}"
+            ) from None
+        reason = error.strerror or error
+        raise SetupError(
+            f"cannot listen on {address} {shown} (--{listener.address_option}, --{listener.port_option}): {reason}"
+        ) from None
+
+
+def check_ports(listeners: Sequence[Listener]) -> None:
+    """Checks every server of the node, also against each other."""
+    taken: dict[tuple[int, bool], str] = {}
+    for listener in listeners:
+        key, option = (listener.port, listener.is_udp), listener.port_option
+        if listener.port and key in taken:
+            raise SetupError(f"--{taken[key]} and --{option} are both {listener.port}: give one another port")
+        taken[key] = option
+        check_port(listener)

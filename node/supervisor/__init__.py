@@ -1,0 +1,1 @@
+"""The supervisor: starts, watches, restarts and stops the processes of a node."""

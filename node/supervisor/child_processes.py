@@ -1,0 +1,179 @@
+"""Forking processes and hearing from them: their log lines while they live, their exit codes when they end.
+
+Only a single-threaded process may fork: what other threads hold would stay locked for ever in the child, and the
+kernel ties PR_SET_PDEATHSIG to the forking thread."""
+
+import ctypes
+import os
+import selectors
+import signal
+import traceback
+from collections.abc import Callable, Collection
+from functools import partial
+
+import multiprocess
+
+from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.log_pipes import LineReader, Output
+from rollup_node.node.system.procfs import read_stat, thread_count
+from rollup_node.node.system.signals import STOP_SIGNALS
+
+_PR_SET_PDEATHSIG = 1
+_MAX_FD = 1 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
+_context = multiprocess.get_context("fork")
+
+
+class Child:
+    """A living child process. `start_ticks` with the pid names it for good (see procfs)."""
+
+    def __init__(self, name: str, body: Callable[[], None], log: int | None, on_exit: Callable[[int], None]) -> None:
+        self.name, self.on_exit = name, on_exit
+        self.reader = None if log is None else LineReader(log)
+        if (threads := thread_count()) != 1:
+            raise RuntimeError(f"{threads} threads run in the supervisor: it cannot fork")
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            self._process = _context.Process(target=body, name=name)
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.pid: int = self._process.pid
+        self.pidfd = os.pidfd_open(self.pid)
+        stat = read_stat(self.pid)
+        self.start_ticks = stat.start_ticks if stat else 0
+
+    def send(self, number: signal.Signals) -> None:
+        """Signals this very process, whoever has its pid later."""
+        signal.pidfd_send_signal(self.pidfd, number)
+
+    def reap(self) -> int:
+        """Takes the exit code of a process that has ended; negative for a signal."""
+        self._process.join()
+        code: int = self._process.exitcode
+        self._process.close()
+        os.close(self.pidfd)
+        return code
+
+
+class Nursery:
+    """All child processes of the supervisor, whatever they do. Events are handled in batches by `wait`; a batch
+    starts no process, so a descriptor's number cannot change its meaning within it."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._parent = os.getpid()
+        self._selector = selectors.DefaultSelector()
+        self._children: set[Child] = set()
+
+    def watch(self, fd: int, handler: Callable[[], None]) -> None:
+        """Calls `handler` from `wait` whenever `fd` is readable."""
+        self._selector.register(fd, selectors.EVENT_READ, handler)
+
+    def start(
+        self,
+        name: str,
+        body: Callable[[], int],
+        keep: Collection[int],
+        on_exit: Callable[[int], None],
+        *,
+        logs: bool = True,
+        dies_with_parent: bool = True,
+    ) -> Child:
+        """Forks a process that runs `body` with the descriptors `keep`. `on_exit` gets its exit code, after all of
+        its lines have been read. OSError when the system has no room for it."""
+        read, write = os.pipe2(os.O_CLOEXEC) if logs else (None, None)
+        try:
+            child = Child(name, partial(self._run, body, keep, write, dies_with_parent), read, on_exit)
+        except BaseException:
+            if read is not None:
+                os.close(read)
+            raise
+        finally:
+            if write is not None:
+                os.close(write)
+        self._children.add(child)
+        self._selector.register(child.pidfd, selectors.EVENT_READ, partial(self._on_exit, child))
+        if read is not None:
+            self._selector.register(read, selectors.EVENT_READ, partial(self._on_lines, child))
+        return child
+
+    def wait(self, seconds: float) -> None:
+        """Handles what happens within that time, at least one batch of it."""
+        for key, _ in self._selector.select(seconds):
+            key.data()
+
+    def kill_all(self) -> None:
+        """The end of the supervisor itself: no child is left."""
+        for child in self._children:
+            child.send(signal.SIGKILL)
+
+    def _run(self, body: Callable[[], int], keep: Collection[int], log: int | None, dies_with_parent: bool) -> None:
+        """The child's side of the fork."""
+        code: int = Exit.SETUP
+        try:
+            self._selector.close()
+            become_child(self._parent, keep, log, dies_with_parent)
+            code = body()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _on_lines(self, child: Child) -> None:
+        if child.reader is None or child.reader.closed:
+            return
+        lines, ended = child.reader.read()
+        self._output.write(lines)
+        if ended:
+            self._close_log(child.reader)
+
+    def _on_exit(self, child: Child) -> None:
+        if child.reader is not None and not child.reader.closed:
+            self._output.write(child.reader.finish())
+            self._close_log(child.reader)
+        self._children.discard(child)
+        self._selector.unregister(child.pidfd)
+        child.on_exit(child.reap())
+
+    def _close_log(self, reader: LineReader) -> None:
+        self._selector.unregister(reader.fd)
+        reader.close()
+
+
+def become_child(parent: int, keep: Collection[int], log: int | None, dies_with_parent: bool) -> None:
+    """The first acts in a forked process: tie its life to the supervisor's, take the log pipe as 1 and 2, close every
+    descriptor but 0 to 2 and `keep`. The stop signals stay blocked until the process is prepared for them."""
+    if dies_with_parent:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(Exit.SETUP)
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    for fd in (1, 2):
+        os.dup2(null if log is None else log, fd)
+    close_all_but({0, 1, 2, *keep})
+
+
+def close_all_but(keep: Collection[int]) -> None:
+    """Closes every other descriptor of this process."""
+    low = 0
+    for fd in sorted(keep):
+        if low < fd:
+            os.closerange(low, fd)
+        low = fd + 1
+    os.closerange(low, _MAX_FD)
+
+
+def exit_text(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"

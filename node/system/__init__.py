@@ -1,0 +1,1 @@
+"""What supervisor and processes share: process table, log pipes, runtime directory, exit codes."""

@@ -1,0 +1,213 @@
+"""The runtime directory: what a running node keeps in the file system, and all of it.
+
+    lock             held by the supervisor while it lives
+    processes.json   the processes, rewritten at each change
+    ipc/             the sockets, private
+    metrics/         each process's exposition text
+
+A directory whose supervisor is dead is swept: what is left of its processes is killed, its files are removed.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.procfs import read_stat
+
+LOCK = "lock"
+PROCESSES = "processes.json"
+SOCKETS = "ipc"
+METRICS = "metrics"
+SEQUENCER_STATE = "sequencer.state"
+
+SOCKET_PATH_LIMIT = 107
+"""Bytes in the path of a Unix socket."""
+
+LOCK_PATIENCE = 1.0
+"""Seconds to wait for the sweeper of a killed node to finish."""
+
+
+class ProcessEntry(msgspec.Struct, frozen=True):
+    """One line of processes.json. `started` is in Unix seconds, `start_ticks` the kernel's own start time, which
+    tells a process from a later one with its pid."""
+
+    role: str
+    copy: int
+    pid: int
+    incarnation: int
+    started: float
+    start_ticks: int
+
+
+class DirectoryInUseError(SetupError):
+    """Another node holds the directory."""
+
+
+@dataclass
+class RuntimeDirectory:
+    """A directory that this node holds; `created` when this node made it."""
+
+    path: Path
+    created: bool
+    lock: int
+
+    @property
+    def sockets(self) -> Path:
+        """The private folder of the sockets."""
+        return self.path / SOCKETS
+
+    @property
+    def metrics(self) -> Path:
+        """The folder of the exposition texts."""
+        return self.path / METRICS
+
+    def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
+        """Replaces processes.json."""
+        replace_file(self.path / PROCESSES, msgspec.json.format(msgspec.json.encode(list(entries)), indent=2))
+
+    def remove(self) -> None:
+        """Removes what the node put there, and the directory itself if the node made it."""
+        remove(self.path, self.created)
+        os.close(self.lock)
+
+
+def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
+    """Makes or takes over the runtime directory; without a wish it is a new private one under XDG_RUNTIME_DIR or
+    the system's folder for temporary files. `longest_socket` is the length in bytes of the longest socket's name."""
+    if wanted is None:
+        path, created = _private_directory(longest_socket), True
+    else:
+        path, created = _wanted_directory(wanted, longest_socket)
+    lock = take_lock(path, LOCK_PATIENCE)
+    try:
+        sweep(path)
+        for folder in (SOCKETS, METRICS):
+            (path / folder).mkdir(mode=0o700, exist_ok=True)
+            (path / folder).chmod(0o700)
+    except OSError as error:
+        raise SetupError(f"runtime directory {path} cannot be used: {error.strerror}: {error.filename}") from None
+    return RuntimeDirectory(path, created, lock)
+
+
+def _private_directory(longest_socket: int) -> Path:
+    bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()) if base]
+    usable = [base for base in bases if base.is_dir() and os.access(base, os.W_OK | os.X_OK)]
+    for base in usable:
+        if _fits(base / "rollup-node-12345678", longest_socket):
+            return Path(tempfile.mkdtemp(prefix="rollup-node-", dir=base))
+    shown = ", ".join(map(str, bases))
+    raise SetupError(f"no usable folder for the runtime directory ({shown}): give a short writable --runtime.dir")
+
+
+def _wanted_directory(wanted: Path, longest_socket: int) -> tuple[Path, bool]:
+    path = wanted.absolute()
+    if not _fits(path, longest_socket):
+        room = SOCKET_PATH_LIMIT - longest_socket - len(SOCKETS) - 2
+        raise SetupError(f"runtime directory {path} is too long: sockets allow {room} bytes, give a shorter path")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise SetupError(f"runtime directory {path} is not a directory: give another --runtime.dir") from None
+        return path, False
+    except OSError as error:
+        raise SetupError(f"runtime directory {path} cannot be made: {error.strerror}") from None
+    return path, True
+
+
+def _fits(path: Path, longest_socket: int) -> bool:
+    return len(os.fsencode(path / SOCKETS)) + 1 + longest_socket <= SOCKET_PATH_LIMIT
+
+
+def take_lock(path: Path, patience: float = 0.0) -> int:
+    """Locks a directory for this process and returns the lock's descriptor, which holds it until it is closed.
+    DirectoryInUseError names the other holder."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise SetupError(f"directory {path} cannot be used: {error.strerror}: {error.filename}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip()
+            os.close(fd)
+            if time.monotonic() < deadline:
+                time.sleep(0.02)
+                continue
+            raise DirectoryInUseError(
+                f"directory {path} is in use by another node (pid {holder or 'unknown'}): stop it or give another one"
+            ) from None
+        if _still_there(path / LOCK, fd):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+            return fd
+        os.close(fd)
+
+
+def _still_there(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False
+
+
+def remove(path: Path, directory_too: bool) -> None:
+    """Sweeps for good: the lock goes as well, and the directory if asked and empty. The caller holds the lock."""
+    sweep(path)
+    (path / LOCK).unlink(missing_ok=True)
+    if directory_too:
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def sweep(path: Path) -> None:
+    """Kills the processes that processes.json still names, and removes the node's files. The caller holds the lock."""
+    for entry in read_processes(path):
+        if entry.pid != os.getpid():
+            _kill(entry)
+    for folder, names in ((SOCKETS, "*.sock"), (METRICS, "*.prom*")):
+        for file in (path / folder).glob(names):
+            with contextlib.suppress(OSError):
+                file.unlink()
+        with contextlib.suppress(OSError):
+            (path / folder).rmdir()
+    for name in (PROCESSES, SEQUENCER_STATE):
+        (path / name).unlink(missing_ok=True)
+
+
+def read_processes(path: Path) -> list[ProcessEntry]:
+    """What processes.json in the directory says; nothing when it is absent or damaged."""
+    try:
+        return msgspec.json.decode((path / PROCESSES).read_bytes(), type=list[ProcessEntry])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def _kill(entry: ProcessEntry) -> None:
+    with contextlib.suppress(OSError):
+        pidfd = os.pidfd_open(entry.pid)
+        try:
+            found = read_stat(entry.pid)
+            if found is not None and found.start_ticks == entry.start_ticks:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        finally:
+            os.close(pidfd)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file so that its readers see the old or the new text, never a part."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(data)
+    new.rename(path)

@@ -1,0 +1,1 @@
+"""The blobs process and its beacon endpoints."""

@@ -1,0 +1,107 @@
+"""Batches as a channel body gives them: what compute workers send back and the batch stages judge."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.protocol.types import U64_MASK, Hash
+
+Transactions = tuple[bytes, ...]
+
+
+class SingularBatch(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """One L2 block (derivation-rules 10); `timestamp` in seconds."""
+
+    parent_hash: Hash
+    epoch_number: int
+    epoch_hash: Hash
+    timestamp: int
+    transactions: Transactions
+
+
+class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
+    """One block of a span batch."""
+
+    timestamp: int
+    epoch_number: int
+    transactions: Transactions
+
+
+class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """A run of L2 blocks (derivation-rules 11, 12), kept packed: `origin_bits` and `transaction_counts` are the
+    batch's own bytes, so that a span of ten million empty blocks is no larger than it was on L1. The two checks are
+    20 bytes; `post_exec_time` is the time of the earliest block with a post-exec transaction."""
+
+    parent_check: bytes
+    origin_check: bytes
+    first_timestamp: int
+    block_time: int
+    block_count: int
+    first_epoch: int
+    last_epoch: int
+    origin_bits: bytes
+    transaction_counts: bytes
+    transactions: Transactions
+    post_exec_time: int | None = None
+
+    @property
+    def last_timestamp(self) -> int:
+        return (self.first_timestamp + (self.block_count - 1) * self.block_time) & U64_MASK
+
+    def blocks(self) -> Iterator[SpanBlock]:
+        """The blocks in order."""
+        cursor = SpanCursor(self)
+        while (block := cursor.pop()) is not None:
+            yield block
+
+
+class SpanCursor:
+    """Walks over the blocks of a span batch; `timestamp` and `next_epoch` are those of the next block, `taken` is the
+    number of transactions in the blocks before it."""
+
+    def __init__(self, span: SpanBatch) -> None:
+        self.span = span
+        self.index = 0
+        self.timestamp = span.first_timestamp
+        self.next_epoch = span.first_epoch
+        self._count_offset = 0
+        self.taken = 0
+
+    @property
+    def left(self) -> int:
+        """How many blocks are left."""
+        return self.span.block_count - self.index
+
+    def pop(self) -> SpanBlock | None:
+        """The next block, or None after the last."""
+        span = self.span
+        if self.index == span.block_count:
+            return None
+        first, self.taken = self.taken, self.taken + self._next_count()
+        block = SpanBlock(self.timestamp, self.next_epoch, span.transactions[first : self.taken])
+        self.timestamp = (self.timestamp + span.block_time) & U64_MASK
+        self.index = index = self.index + 1
+        if index < span.block_count and span.origin_bits[-1 - (index >> 3)] >> (index & 7) & 1:
+            self.next_epoch = (self.next_epoch + 1) & U64_MASK
+        return block
+
+    def _next_count(self) -> int:
+        counts, offset = self.span.transaction_counts, self._count_offset
+        count = counts[offset]
+        shift = 0
+        while counts[offset] > 0x7F:
+            offset += 1
+            shift += 7
+            count = count & ((1 << shift) - 1) | (counts[offset] & 0x7F) << shift
+        self._count_offset = offset + 1
+        return count
+
+
+class RefusedBatch(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A span batch that is dropped alone while its channel goes on (derivation-rules BE6)."""
+
+    reason: Reason
+
+
+DecodedBatch = SingularBatch | SpanBatch | RefusedBatch

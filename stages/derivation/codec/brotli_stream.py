@@ -1,0 +1,101 @@
+"""Brotli channels through the stream calls of Google's decoder, fed and pulled with the sizes op-node uses, so that the
+same output comes out before damage (derivation-rules 9.3 Z8)."""
+
+from typing import TypeAlias
+
+from brotlicffi._brotlicffi import ffi, lib
+
+from rollup_node.stages.derivation.codec.inflate import CORRUPT, CUT_OFF, END
+
+FIRST_INPUT = 4095
+INPUT = 32768
+JUNK = "bytes after the end of the compressed stream"
+_CHUNK = 1 << 20
+
+Data: TypeAlias = "bytes | memoryview"
+
+_allocate = ffi.new_allocator(should_clear_after_alloc=False)
+
+
+class _Decoder:
+    """One decoder and the input it was given."""
+
+    def __init__(self, data: Data) -> None:
+        self.unread = len(data)
+        self._decoder = ffi.gc(
+            lib.BrotliDecoderCreateInstance(ffi.NULL, ffi.NULL, ffi.NULL), lib.BrotliDecoderDestroyInstance
+        )
+        self._room = _allocate("uint8_t[]", 1)
+        self._next_in = ffi.new("uint8_t **")
+        self._left_in = ffi.new("size_t *")
+        self._next_out = ffi.new("uint8_t **")
+        self._left_out = ffi.new("size_t *")
+        self._data = ffi.from_buffer("uint8_t[]", data)
+        self._offset = 0
+
+    def has_output(self) -> bool:
+        return bool(lib.BrotliDecoderHasMoreOutput(self._decoder))
+
+    def is_finished(self) -> bool:
+        return bool(lib.BrotliDecoderIsFinished(self._decoder))
+
+    def step(self, available: int, size: int) -> tuple[int, bytes, int]:
+        """One call with the next `available` bytes of input: result, output of at most `size` bytes, input unread."""
+        if len(self._room) < size:
+            self._room = _allocate("uint8_t[]", size)
+        self._next_in[0] = self._data + self._offset
+        self._left_in[0] = available
+        self._next_out[0] = self._room
+        self._left_out[0] = size
+        result: int = lib.BrotliDecoderDecompressStream(
+            self._decoder, self._left_in, self._next_in, self._left_out, self._next_out, ffi.NULL
+        )
+        unread: int = self._left_in[0]
+        self._offset += available - unread
+        self.unread -= available - unread
+        return result, bytes(ffi.buffer(self._room, size - self._left_out[0])), unread
+
+
+def whole_output(data: Data, limit: int, slack: int) -> bytes | None:
+    """The output of a complete stream without anything behind it, or the beginning of one longer than the limit; None
+    when it must be read piece by piece. `data` is without the version byte."""
+    decoder = _Decoder(data)
+    parts: list[bytes] = []
+    total = 0
+    result = lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
+    while result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT and total < limit + slack:
+        result, part, _ = decoder.step(decoder.unread, min(_CHUNK, limit + slack - total))
+        parts.append(part)
+        total += len(part)
+    complete = result == lib.BROTLI_DECODER_RESULT_SUCCESS and not decoder.unread
+    return b"".join(parts) if complete or total >= limit + slack else None
+
+
+class BrotliSource:
+    """The stream as op-node's reader hands it out. `data` is without the version byte."""
+
+    def __init__(self, data: Data) -> None:
+        self._decoder = _Decoder(data)
+        self._next_size = FIRST_INPUT
+        self._available = 0
+
+    def _feed(self) -> bool:
+        """Makes the next piece of input available."""
+        self._available = min(self._next_size, self._decoder.unread)
+        self._next_size = INPUT
+        return self._available > 0
+
+    def read(self, size: int) -> tuple[bytes, str | None]:
+        """At most `size` bytes, with what is wrong if it came to light with them."""
+        if not self._available and not self._decoder.has_output() and not self._feed():
+            return b"", END if self._decoder.is_finished() else CUT_OFF
+        while True:
+            result, output, self._available = self._decoder.step(self._available, min(size, _CHUNK))
+            if result == lib.BROTLI_DECODER_RESULT_SUCCESS:
+                return output, JUNK if self._available else None
+            if result == lib.BROTLI_DECODER_RESULT_ERROR:
+                return output, CORRUPT
+            if result == lib.BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT or output:
+                return output, None
+            if not self._feed():
+                return b"", CUT_OFF

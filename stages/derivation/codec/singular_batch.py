@@ -1,0 +1,84 @@
+"""Singular batches: an RLP list of five, strictly read (derivation-rules 10)."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rollup_node.stages.derivation.codec.batches import SingularBatch
+from rollup_node.stages.protocol.rlp import RlpError, header
+from rollup_node.stages.protocol.types import Hash
+
+
+class SingularBatchError(ValueError):
+    """The bytes are no singular batch; what follows in the channel is lost with them."""
+
+
+class SingularFields(NamedTuple):
+    """The fields of a singular batch; its transactions are still `data[at:end]`."""
+
+    parent_hash: Hash
+    epoch_number: int
+    epoch_hash: Hash
+    timestamp: int
+    data: bytes
+    at: int
+    end: int
+
+    def transactions(self) -> Iterator[bytes]:
+        """The transactions one by one; SingularBatchError at bytes that are none."""
+        data, at, end = self.data, self.at, self.end
+        while at < end:
+            start, at = string_at(data, at, end)
+            yield data[start:at]
+
+
+def decode_singular(data: bytes, at: int) -> SingularBatch:
+    """The batch at `at`; bytes after it do not matter."""
+    fields = read_singular(data, at)
+    return SingularBatch(
+        fields.parent_hash, fields.epoch_number, fields.epoch_hash, fields.timestamp, tuple(fields.transactions())
+    )
+
+
+def read_singular(data: bytes, at: int) -> SingularFields:
+    """The fields of the batch at `at`."""
+    try:
+        is_list, at, end = header(data, at, len(data))
+        if not is_list:
+            raise SingularBatchError("not a list")
+        parent_hash, at = _sized(data, at, end, 32)
+        epoch_number, at = _number(data, at, end)
+        epoch_hash, at = _sized(data, at, end, 32)
+        timestamp, at = _number(data, at, end)
+        is_list, at, stop = header(data, at, end)
+        if not is_list or stop != end:
+            raise SingularBatchError("the fifth field is not a list that ends the batch")
+        return SingularFields(parent_hash, epoch_number, epoch_hash, timestamp, data, at, stop)
+    except RlpError as error:
+        raise SingularBatchError(str(error)) from None
+
+
+def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the content of the byte string at `at` begins and ends."""
+    if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
+        return at + 1, stop
+    try:
+        is_list, start, stop = header(data, at, end)
+    except RlpError as error:
+        raise SingularBatchError(str(error)) from None
+    if is_list:
+        raise SingularBatchError(f"a list where a string must be, at byte {at}")
+    return start, stop
+
+
+def _sized(data: bytes, at: int, end: int, size: int) -> tuple[bytes, int]:
+    start, stop = string_at(data, at, end)
+    if stop - start != size:
+        raise SingularBatchError(f"{stop - start} bytes at byte {at}, expected {size}")
+    return data[start:stop], stop
+
+
+def _number(data: bytes, at: int, end: int) -> tuple[int, int]:
+    start, stop = string_at(data, at, end)
+    if stop - start > 8 or (stop > start and data[start] == 0):
+        raise SingularBatchError(f"not a 64-bit number in its shortest form at byte {at}")
+    return int.from_bytes(data[start:stop], "big"), stop

@@ -1,0 +1,285 @@
+"""Span batches as bytes: field by field, with all limits, before any transaction is put together again
+(derivation-rules 11)."""
+
+from array import array
+from collections.abc import Sequence
+from operator import length_hint
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.codec.span_transactions import (
+    POST_EXEC,
+    RawTransactions,
+    SpanTransactionError,
+    full_transactions,
+)
+from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.protocol.types import U64_MASK
+
+MAX_ELEMENTS = 10_000_000
+_LAST_WEIGHT = 1 << 63
+"""Of the tenth byte of a base-128 number."""
+
+
+class SpanRules(msgspec.Struct, frozen=True, array_like=True):
+    """What turns a span batch into L2 blocks: chain constants, times in seconds."""
+
+    chain_id: int
+    genesis_time: int
+    block_time: int
+
+
+class SpanBatchError(ValueError):
+    """The bytes are no span batch; what follows in the channel is lost with them."""
+
+    def __init__(self, offset: int, problem: str) -> None:
+        super().__init__(problem)
+        self.offset = offset
+
+
+class RawSpan(NamedTuple):
+    """The fields of a span batch as they stand; `counts` and `origin_bits` are its own bytes."""
+
+    relative_time: int
+    last_epoch: int
+    parent_check: bytes
+    origin_check: bytes
+    block_count: int
+    origin_bits: bytes
+    counts: bytes
+    transactions: RawTransactions
+
+
+def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | Reason:
+    """The batch at `at`; a Reason when its transactions cannot be restored, which loses this batch only.
+    SpanBatchError when it is malformed; bytes after it do not matter."""
+    return convert(read_span(data, at), rules)
+
+
+def read_span(data: bytes, at: int) -> RawSpan:
+    """The fields of the batch at `at`, its transactions still in columns; SpanBatchError when it is malformed."""
+    return _Fields(data, at).read()
+
+
+def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | Reason:
+    """The blocks of a raw span batch (derivation-rules 12)."""
+    try:
+        transactions = full_transactions(raw.transactions, rules.chain_id)
+    except SpanTransactionError as error:
+        return Why.SPAN_TRANSACTION(index=error.index, problem=str(error))
+    span = without_transactions(raw, rules)
+    return msgspec.structs.replace(
+        span, transactions=transactions, post_exec_time=post_exec_time(span, raw.transactions.kinds)
+    )
+
+
+def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
+    """The span batch with all but its transactions."""
+    advances = int.from_bytes(raw.origin_bits, "big") >> 1
+    return SpanBatch(
+        parent_check=raw.parent_check,
+        origin_check=raw.origin_check,
+        first_timestamp=(rules.genesis_time + raw.relative_time) & U64_MASK,
+        block_time=rules.block_time,
+        block_count=raw.block_count,
+        first_epoch=(raw.last_epoch - advances.bit_count()) & U64_MASK,
+        last_epoch=raw.last_epoch,
+        origin_bits=raw.origin_bits,
+        transaction_counts=raw.counts,
+        transactions=(),
+    )
+
+
+def post_exec_time(span: SpanBatch, kinds: bytes) -> int | None:
+    """The time of the earliest block with a post-exec transaction, by the types of all transactions."""
+    if POST_EXEC not in kinds:
+        return None
+    cursor, times = SpanCursor(span), []
+    while cursor.left:
+        first, time = cursor.taken, cursor.timestamp
+        cursor.pop()
+        if kinds.find(POST_EXEC, first, cursor.taken) >= 0:
+            times.append(time)
+    return min(times)
+
+
+class _Fields:
+    """Reads the fields in their order."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def read(self) -> RawSpan:
+        relative_time = self._number("relative timestamp")
+        last_epoch = self._number("L1 origin number")
+        parent_check = self._bytes(20, "parent check")
+        origin_check = self._bytes(20, "L1 origin check")
+        block_count = self._number("block count")
+        if not 0 < block_count <= MAX_ELEMENTS:
+            raise self._error(f"{block_count} blocks")
+        origin_bits = self._bits(block_count, "origin bits")
+        start = self._at
+        total = self._sum_of_counts(block_count)
+        counts = self._data[start : self._at]
+        transactions = self._transactions(total)
+        return RawSpan(
+            relative_time, last_epoch, parent_check, origin_check, block_count, origin_bits, counts, transactions
+        )
+
+    def _transactions(self, total: int) -> RawTransactions:
+        creation_bits = int.from_bytes(self._bits(total, "contract creation bits"), "big")
+        parity_bits = int.from_bytes(self._bits(total, "y parity bits"), "big")
+        signatures = self._view(64 * total, "signatures")
+        recipients = self._view(20 * (total - creation_bits.bit_count()), "recipients")
+        kinds, payloads = self._payloads(total)
+        nonces = self._numbers(total, "nonces")
+        gas_limits = self._numbers(total, "gas limits")
+        protected_bits = int.from_bytes(self._bits(kinds.count(0), "protected bits"), "big")
+        return RawTransactions(
+            self._data,
+            kinds,
+            payloads,
+            signatures,
+            recipients,
+            nonces,
+            gas_limits,
+            creation_bits,
+            parity_bits,
+            protected_bits,
+        )
+
+    def _error(self, problem: str) -> SpanBatchError:
+        return SpanBatchError(self._at, problem)
+
+    def _bytes(self, size: int, field: str) -> bytes:
+        start = self._at
+        return self._data[start : self._after(size, field)]
+
+    def _view(self, size: int, field: str) -> memoryview:
+        """Bytes of a column, not copied."""
+        start = self._at
+        return memoryview(self._data)[start : self._after(size, field)]
+
+    def _after(self, size: int, field: str) -> int:
+        end = self._at + size
+        if end > len(self._data):
+            raise self._error(f"{field} cut off")
+        self._at = end
+        return end
+
+    def _bits(self, count: int, field: str) -> bytes:
+        taken = self._bytes((count + 7) >> 3, field)
+        if count & 7 and taken[0] >> (count & 7):
+            raise self._error(f"{field} beyond the {count} there must be")
+        return taken
+
+    def _number(self, field: str) -> int:
+        """A base-128 number of at most 64 bits; forms that are not the shortest are let pass."""
+        data, at = self._data, self._at
+        value = shift = 0
+        for index in range(10):
+            if at + index >= len(data):
+                raise self._error(f"{field} cut off")
+            byte = data[at + index]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if index == 9 and byte > 1:
+                    break
+                self._at = at + index + 1
+                return value
+            shift += 7
+        raise self._error(f"{field} of more than 64 bits")
+
+    def _numbers(self, count: int, field: str) -> Sequence[int]:
+        """As many base-128 numbers, the same as `_number` gives one by one."""
+        found = array("Q")
+        column = self._data[self._at : self._at + 10 * count]
+        rest = iter(column)
+        try:
+            for _, value in zip(range(count), rest, strict=False):
+                if value > 0x7F:
+                    value -= 0x80
+                    weight = 0x80
+                    for byte in rest:
+                        if byte < 0x80 or weight == _LAST_WEIGHT:
+                            value += byte * weight
+                            break
+                        value += (byte - 0x80) * weight
+                        weight <<= 7
+                    else:
+                        break
+                found.append(value)
+        except OverflowError:
+            found = found[:0]
+        if len(found) < count:
+            return array("Q", [self._number(field) for _ in range(count)])
+        self._at += len(column) - length_hint(rest)
+        return found
+
+    def _sum_of_counts(self, blocks: int) -> int:
+        data, total = self._data, 0
+        short = data[self._at : self._at + blocks]
+        if len(short) == blocks and short.isascii():
+            self._at += blocks
+            return self._checked_total(sum(short))
+        for _ in range(blocks):
+            count = self._number("transaction counts")
+            if count > MAX_ELEMENTS:
+                raise self._error(f"{count} transactions in a block")
+            total += count
+        return self._checked_total(total)
+
+    def _checked_total(self, total: int) -> int:
+        if total > MAX_ELEMENTS:
+            raise self._error(f"{total} transactions")
+        return total
+
+    def _payloads(self, total: int) -> tuple[bytes, Sequence[int]]:
+        """Types (0: legacy, or a type byte 0) and the offsets of payloads, the end of the last one included."""
+        data, size = self._data, len(self._data)
+        kinds, offsets = bytearray(total), array("Q")
+        at = self._at
+        try:
+            for index in range(total):
+                offsets.append(at)
+                first = data[at]
+                if first < 0x80:
+                    kinds[index] = first
+                    at += 1
+                    first = data[at]
+                if first == 0xF9 and data[at + 1]:
+                    stop = at + 3 + (data[at + 1] << 8) + data[at + 2]
+                elif first == 0xF8 and data[at + 1] > 55:
+                    stop = at + 2 + data[at + 1]
+                elif 0xC0 <= first < 0xF8:
+                    stop = at + first - 0xBF
+                else:
+                    stop = self._after_long_list(at, index)
+                if stop > size:
+                    raise IndexError
+                at = stop
+        except IndexError:
+            self._at = at
+            raise self._error(f"data of transaction {index} cut off") from None
+        offsets.append(at)
+        self._at = at
+        return bytes(kinds), offsets
+
+    def _after_long_list(self, at: int, index: int) -> int:
+        data = self._data
+        self._at = at
+        if data[at] < 0xC0:
+            raise self._error(f"data of transaction {index} is no list")
+        start = at + data[at] - 0xF6
+        digits = data[at + 1 : start]
+        length = int.from_bytes(digits, "big")
+        if start > len(data):
+            raise IndexError
+        if digits[0] == 0 or length < 56:
+            raise self._error(f"data of transaction {index} has a length not in its shortest form")
+        if start + length - at > MAX_ELEMENTS:
+            raise self._error(f"data of transaction {index} has {length} bytes")
+        return start + length

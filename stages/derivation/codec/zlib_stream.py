@@ -1,0 +1,126 @@
+"""Zlib channels: whole ones by the library, damaged ones by our own inflate (derivation-rules 9.1 RD6, 9.3)."""
+
+import zlib
+from collections.abc import Iterator
+
+from rollup_node.stages.derivation.codec.inflate import CUT_OFF, END, Inflater
+
+SLACK = 65536
+"""Bytes decoded beyond the budget: damage further on than this cannot reach the items within it."""
+
+_SYNC = b"\x00\x00\xff\xff"
+_FINAL_EMPTY_BLOCK = b"\x01\x00\x00\xff\xff"
+_EMPTY_DICTIONARY = b"\x00\x00\x00\x01"
+CHECKSUM = "checksum wrong or missing"
+_PIECE = 1 << 16
+
+
+def deflate_start(body: bytes) -> int | None:
+    """Where the deflate stream starts after a good zlib header; None for a bad one."""
+    if len(body) < 2 or body[0] & 15 != 8 or body[0] >> 4 > 7 or (body[0] << 8 | body[1]) % 31:
+        return None
+    if not body[1] & 0x20:
+        return 2
+    return 6 if body[2:6] == _EMPTY_DICTIONARY else None
+
+
+def whole_output(body: bytes, start: int, limit: int) -> bytes | None:
+    """The output of a stream in which no damage can be seen by a reader with this limit: it is complete, or longer
+    than the limit, or was flushed and never closed. None when it must be read piece by piece."""
+    if body[-4:] == _SYNC and (output := _flushed_output(body, start, limit)) is not None:
+        return output
+    decoder = zlib.decompressobj(-15)
+    try:
+        output = decoder.decompress(memoryview(body)[start:], limit + SLACK)
+    except zlib.error:
+        return None
+    if not decoder.eof:
+        return output if len(output) >= limit + SLACK else None
+    return output if decoder.unused_data[:4] == zlib.adler32(output).to_bytes(4, "big") else None
+
+
+def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
+    """The output if the stream ends right behind an empty stored block: the bytes of that block and of a final empty
+    one give no output and use up the input only if the decoder stood before its length field."""
+    decoder = zlib.decompressobj(-15)
+    try:
+        output = decoder.decompress(memoryview(body)[start:-4], limit + SLACK)
+        if decoder.eof or decoder.unconsumed_tail or len(output) >= limit + SLACK:
+            return None
+        rest = decoder.decompress(_SYNC + _FINAL_EMPTY_BLOCK)
+    except zlib.error:
+        return None
+    return output if not rest and decoder.eof and not decoder.unused_data else None
+
+
+class LongStream:
+    """A stream whose output is too long to be held at once, by the library. It can be read so if `is_sound`."""
+
+    def __init__(self, body: bytes, start: int, limit: int) -> None:
+        self._body = body
+        self._start = start
+        self._limit = limit + SLACK
+        self._pieces = self._decoded()
+        self._piece = b""
+
+    def is_sound(self) -> bool:
+        """Whether a reader with this limit can see no damage: the stream is complete, or longer."""
+        try:
+            for _ in self._decoded():
+                pass
+        except zlib.error:
+            return False
+        return True
+
+    def _decoded(self) -> Iterator[bytes]:
+        """The output in pieces, up to the limit; zlib.error for what is damaged or cut off before."""
+        decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
+        while left and not decoder.eof:
+            given = decoder.unconsumed_tail or self._body[at : at + _PIECE]
+            at += 0 if decoder.unconsumed_tail else len(given)
+            piece = decoder.decompress(given, min(left, _PIECE))
+            if not given and not piece:
+                raise zlib.error(CUT_OFF)
+            left -= len(piece)
+            checksum = zlib.adler32(piece, checksum)
+            yield piece
+        if left:
+            at -= len(decoder.unused_data)
+            if self._body[at : at + 4] != checksum.to_bytes(4, "big"):
+                raise zlib.error(CHECKSUM)
+
+    def read(self, size: int) -> tuple[bytes, str | None]:
+        """At most `size` bytes."""
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b"", END
+            self._piece = piece
+        part, self._piece = self._piece[:size], self._piece[size:]
+        return part, None
+
+
+class ZlibSource:
+    """The stream piece by piece, as Go's reader hands it out."""
+
+    def __init__(self, body: bytes, start: int) -> None:
+        self._body = body
+        self._inflater = Inflater(body, start)
+        self._pieces = self._inflater.pieces()
+        self._piece = b""
+        self._status: str | None = None
+        self._sum = 1
+
+    def read(self, size: int) -> tuple[bytes, str | None]:
+        """At most `size` bytes of the current piece, with the final status when they are the last."""
+        while not self._piece and self._status is None:
+            self._piece, self._status = next(self._pieces)
+            self._sum = zlib.adler32(self._piece, self._sum)
+            if self._status == END:
+                self._status = self._checked()
+        part, self._piece = self._piece[:size], self._piece[size:]
+        return part, None if self._piece else self._status
+
+    def _checked(self) -> str:
+        at = self._inflater.at
+        return END if self._body[at : at + 4] == self._sum.to_bytes(4, "big") else CHECKSUM

@@ -1,0 +1,1 @@
+"""The derivation process around the deriver: requests, prefetch, log."""

@@ -1,0 +1,1 @@
+"""Why derivation dropped something: every reason, with its rule."""

@@ -1,0 +1,1 @@
+"""The Engine API: calls, answers and what they mean."""

@@ -1,0 +1,1 @@
+"""The pure machines of the engine process."""

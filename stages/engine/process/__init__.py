@@ -1,0 +1,1 @@
+"""The engine process: its loop, and its channels to the other processes."""

@@ -1,0 +1,1 @@
+"""The l1 process and its endpoints."""

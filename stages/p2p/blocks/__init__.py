@@ -1,0 +1,1 @@
+"""Unsafe blocks on the wire: SSZ, signature, validation."""

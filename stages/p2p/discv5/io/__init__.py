@@ -1,0 +1,1 @@
+"""The UDP socket and the node file of discovery."""

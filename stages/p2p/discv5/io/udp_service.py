@@ -1,0 +1,305 @@
+"""The UDP socket of discovery, its clock and its disk: what `service` decides is done here."""
+
+import asyncio
+import ipaddress
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from secrets import token_bytes
+from typing import NamedTuple
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5.calls import ToSend
+from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
+from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.io.node_store import NodeStore
+from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.packets import LONGEST
+from rollup_node.stages.p2p.discv5.service import Alive, Census, Discovery, Found, Gone, Moved, Settings
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress, parse_ip, parse_subnet
+from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import SECP256K1, Identity, PeerId, PublicKey
+
+TICK_SECONDS = 0.1
+IDLE_SECONDS = 0.5
+RESOLVE_AGAIN_SECONDS = 60.0
+_RESOLVE_SECONDS = 5.0
+_REPORT_SECONDS = 5.0
+
+log = get_logger("p2p")
+
+
+class DiscoveryError(Exception):
+    """Discovery cannot start; the text says why and what to do."""
+
+
+class FoundPeer(NamedTuple):
+    """A peer of our chain, where to dial it, and what its record says."""
+
+    peer: PeerId
+    address: Multiaddr
+    record: str
+    chain_id: int
+
+
+class _Protocol(asyncio.DatagramProtocol):
+    def __init__(self, receive: Callable[[bytes, Endpoint], None]) -> None:
+        self._receive = receive
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        self._receive(data[: LONGEST + 1], Endpoint(parse_ip(addr[0]), addr[1]))
+
+
+class DiscoveryServer:
+    """Discovery over a socket. Call `start` once, then `step` again and again; `on_found` hears of peers, `on_moved` of
+    new versions of our own record."""
+
+    def __init__(
+        self, config: P2pConfig, identity: Identity, meter: Meter, on_found: Callable[[FoundPeer], None]
+    ) -> None:
+        self.on_moved: Callable[[Enr], None] = lambda record: None
+        self._config = config
+        self._identity = identity
+        self._meter = meter
+        self._on_found = on_found
+        self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
+        self._store: NodeStore | None = None
+        self._transport: asyncio.DatagramTransport | None = None
+        self._service: Discovery | None = None
+        self._resolving: asyncio.Task[None] | None = None
+        self._next_report = self._next_resolve = 0.0
+        self._counted: Counter[str] = Counter()
+        self._alive: dict[bytes, Enr] = {}
+        self._gone: set[bytes] = set()
+        self._tcp = 0
+
+    async def start(self, tcp: int) -> None:
+        """Opens the store and the socket; `tcp` is the port that libp2p really listens on. DiscoveryError or
+        StoreError if either cannot be had."""
+        self._tcp = tcp
+        self._store = NodeStore(self._config.discovery_path)
+        try:
+            self._transport = await self._bind(tcp)
+            await self._prepare(self._store)
+        except BaseException:
+            self.close()
+            raise
+        log.info("discovery listens", address=str(self.endpoint), record=self.record.text)
+
+    async def step(self) -> float:
+        """Does what is due; gives the seconds until the next call."""
+        service, now = self.service, time.monotonic()
+        self._resolve(service, now)
+        service.tick(now)
+        self._flush()
+        if now >= self._next_report:
+            self._next_report = now + _REPORT_SECONDS
+            self._report(service)
+        return TICK_SECONDS if service.is_busy else IDLE_SECONDS
+
+    def close(self) -> None:
+        """Closes the socket and the store."""
+        if self._resolving is not None:
+            self._resolving.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        if self._store is not None:
+            self._save(self._store)
+            self._store.close()
+
+    def set_peer_count(self, count: int) -> None:
+        """How many peers there are; below `p2p.peers.lo` more are sought."""
+        if self._service is not None:
+            self._service.wanted = count < self._config.peers_lo
+
+    def set_outer_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
+        """A router has told our address and forwards these ports; `p2p.advertise.*` comes first."""
+        if self._config.advertise_ip is None:
+            config = self._config
+            told = Advertised(config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp)
+            self.service.set_address(told)
+            self._flush()
+
+    @property
+    def service(self) -> Discovery:
+        """The node itself; there is none before the start."""
+        if self._service is None:
+            raise RuntimeError("discovery has not started")
+        return self._service
+
+    @property
+    def record(self) -> Enr:
+        """Our own record."""
+        return self.service.local.record
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the socket is bound."""
+        if self._transport is None:
+            raise RuntimeError("discovery has not started")
+        host, port = self._transport.get_extra_info("sockname")[:2]
+        return Endpoint(parse_ip(host), port)
+
+    @property
+    def table(self) -> list[Enr]:
+        """The records of all nodes in the table, as `opp2p_discoveryTable` lists them."""
+        return [entry.record for entry in self.service.table]
+
+    @property
+    def census(self) -> Census:
+        """Who is in the table."""
+        return self.service.census()
+
+    # --- starting --------------------------------------------------------------------------------------------------
+
+    async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
+        """The socket of `p2p.listen.udp`; 0 means the TCP port, or any other if both may be any and that one is
+        taken."""
+        config = self._config
+        ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
+        for port in ports:
+            try:
+                return await self._open(config.listen_ip, port)
+            except OSError as error:
+                problem = error.strerror
+        raise DiscoveryError(
+            f"cannot listen for discovery on {config.listen_ip}:{ports[0]}: {problem} (p2p.listen.ip, p2p.listen.udp)"
+        )
+
+    async def _open(self, ip: str, port: int) -> asyncio.DatagramTransport:
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._receive), local_addr=(ip, port))
+        return transport
+
+    async def _prepare(self, store: NodeStore) -> None:
+        config = self._config
+        versions = (4,) if self.endpoint.ip.version == 4 else (6, 4)
+        ip = await self._advertised_ip()
+        secret = self._identity.secret
+        settings = Settings(
+            chain_id=config.rollup.l2_chain_id,
+            restricted_to=tuple(parse_subnet(text) for text in config.netrestrict),
+            versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
+            learns_address=ip is None,
+        )
+        udp = config.advertise_udp or self.endpoint.port
+        own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
+        advertised = Advertised(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
+        seq = time.time_ns() // 1_000_000
+        local = LocalRecord(secret, advertised, seq, store.own(crypto.node_id(self._identity.public_key.data)))
+        store.keep_own(local.record)
+        self._service = Discovery(settings, secret, local, token_bytes)
+        self._service.restore(store.nodes(), time.monotonic())
+
+    async def _advertised_ip(self) -> IpAddress | None:
+        """The address of `p2p.advertise.ip`; of a name's the first of version 4."""
+        host = self._config.advertise_ip
+        if host is None:
+            return None
+        found = await _resolve(host)
+        if found is None:
+            raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
+        return found
+
+    def _resolve(self, service: Discovery, now: float) -> None:
+        """Begins to resolve the names of bootnodes that are not yet known, besides other work."""
+        if self._bootnodes and now >= self._next_resolve and (self._resolving is None or self._resolving.done()):
+            self._next_resolve = now + RESOLVE_AGAIN_SECONDS
+            self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(service))
+
+    async def _add_bootnodes(self, service: Discovery) -> None:
+        contacts, unresolved = [], []
+        for bootnode in self._bootnodes:
+            if isinstance(bootnode, Enode):
+                address = bootnode.address or await _resolve(bootnode.host)
+                contact = bootnode.contact(address) if address else None
+                if contact is None:
+                    log.warn("cannot resolve a bootnode's name, will try again", name=bootnode.host)
+                    unresolved.append(bootnode)
+            else:
+                contact = bootnode.contact(service.settings.versions)
+                if contact is None:
+                    log.warn("a bootnode's record has no address that can be reached", record=bootnode.text)
+            if contact is not None:
+                contacts.append(contact)
+        self._bootnodes = list(unresolved)
+        if contacts:
+            service.add_bootnodes(contacts)
+
+    # --- running ---------------------------------------------------------------------------------------------------
+
+    def _receive(self, data: bytes, sender: Endpoint) -> None:
+        if self._service is not None:
+            self._service.receive(data, sender, time.monotonic())
+            self._flush()
+
+    def _flush(self) -> None:
+        for output in self.service.take():
+            if isinstance(output, ToSend):
+                self._send(output)
+            elif isinstance(output, Found):
+                self._on_found(_found_peer(output))
+            elif isinstance(output, Alive):
+                self._alive[output.record.node_id] = output.record
+                self._gone.discard(output.record.node_id)
+            elif isinstance(output, Gone):
+                self._gone.add(output.node)
+                self._alive.pop(output.node, None)
+            elif isinstance(output, Moved):
+                self._moved(output.record)
+
+    def _send(self, sending: ToSend) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        ip, port = sending.endpoint
+        is_mapped = ip.version == 4 and self.endpoint.ip.version == 6
+        self._transport.sendto(sending.datagram, (f"::ffff:{ip}" if is_mapped else str(ip), port))
+
+    def _moved(self, record: Enr) -> None:
+        log.info("our node record has changed", record=record.text)
+        if self._store is not None:
+            self._store.keep_own(record)
+        self.on_moved(record)
+
+    def _report(self, service: Discovery) -> None:
+        if self._store is not None:
+            self._save(self._store)
+        census = service.census()
+        for kind, number in zip(census._fields, census, strict=True):
+            self._meter.set("p2p_discovery_nodes", number, kind=kind)
+        for drop, number in service.drops.items():
+            self._meter.count("p2p_discovery_drops_total", number - self._counted[drop.name], reason=drop.value)
+            self._counted[drop.name] = number
+
+    def _save(self, store: NodeStore) -> None:
+        if self._alive or self._gone:
+            store.change(self._alive.values(), self._gone)
+            self._alive.clear()
+            self._gone.clear()
+
+
+async def _resolve(host: str) -> IpAddress | None:
+    """The address of a host, version 4 first; None if it has none, or not in time."""
+    try:
+        return parse_ip(host)
+    except ValueError:
+        pass
+    try:
+        async with asyncio.timeout(_RESOLVE_SECONDS):
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return None
+    addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
+    return min(addresses, key=lambda address: address.version, default=None)
+
+
+def _found_peer(found: Found) -> FoundPeer:
+    chain = found.record.opstack
+    peer = PublicKey(SECP256K1, found.record.public_key).peer_id
+    address = tcp_multiaddr(str(found.tcp.ip), found.tcp.port)
+    return FoundPeer(peer, address, found.record.text, chain.chain_id if chain else 0)

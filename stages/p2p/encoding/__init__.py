@@ -1,0 +1,1 @@
+"""Encodings that libp2p shares: varints, protobuf, base58, multistream-select, snappy."""

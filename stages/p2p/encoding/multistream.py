@@ -1,0 +1,119 @@
+"""Multistream-select 1.0: two ends agree on a protocol by its name, one message a line. Sans-I/O: bytes in by
+`receive`, bytes out by `take`; what follows the agreement is left in `rest`."""
+
+from collections.abc import Callable, Sequence
+
+from rollup_node.stages.p2p.encoding import varint
+
+HEADER = "/multistream/1.0.0"
+NOT_AVAILABLE = "na"
+LONGEST = 1024
+MOST_PROPOSALS = 64
+
+
+class MultistreamError(ValueError):
+    """The other end does not speak multistream-select, or there is no protocol in common."""
+
+
+def message(text: str) -> bytes:
+    """A line with its length."""
+    raw = text.encode() + b"\n"
+    return varint.encode(len(raw)) + raw
+
+
+class _Negotiation:
+    """What both roles share: reading lines, bytes to send, the outcome."""
+
+    def __init__(self) -> None:
+        self.selected: str | None = None
+        self._buffer = bytearray()
+        self._out = bytearray()
+        self._greeted = False
+
+    @property
+    def rest(self) -> bytes:
+        """Bytes that belong to the selected protocol."""
+        return bytes(self._buffer)
+
+    def take(self) -> bytes:
+        """Bytes to send, once."""
+        out, self._out = bytes(self._out), bytearray()
+        return out
+
+    def receive(self, data: bytes) -> str | None:
+        """Takes bytes from the other end; the selected protocol as soon as there is one."""
+        self._buffer += data
+        while self.selected is None:
+            line = self._line()
+            if line is None:
+                return None
+            if self._greeted:
+                self._answer(line)
+            elif line != HEADER:
+                raise MultistreamError(f"the other end opens with {line[:60]!r}")
+            self._greeted = True
+        return self.selected
+
+    def _line(self) -> str | None:
+        try:
+            found = varint.decode(self._buffer)
+        except varint.VarintError as error:
+            raise MultistreamError(str(error)) from None
+        if found is None:
+            return None
+        length, start = found
+        if not 0 < length <= (LONGEST if self._greeted else len(HEADER) + 1):
+            raise MultistreamError(f"line of {length} bytes")
+        if len(self._buffer) < start + length:
+            return None
+        raw = bytes(self._buffer[start : start + length])
+        del self._buffer[: start + length]
+        if raw[-1:] != b"\n":
+            raise MultistreamError("line without an end")
+        return raw[:-1].decode(errors="replace")
+
+    def _answer(self, line: str) -> None:
+        """Acts on a line after the greeting; the role decides."""
+        raise AssertionError(line)
+
+
+class Proposer(_Negotiation):
+    """The end that wants a protocol: proposes them in order of preference, the first together with the greeting."""
+
+    def __init__(self, protocols: Sequence[str]) -> None:
+        super().__init__()
+        if not protocols:
+            raise MultistreamError("nothing to propose")
+        self._protocols = list(protocols)
+        self._out += message(HEADER) + message(self._protocols[0])
+
+    def _answer(self, line: str) -> None:
+        if line == self._protocols[0]:
+            self.selected = line
+            return
+        if line != NOT_AVAILABLE:
+            raise MultistreamError(f"proposed {self._protocols[0]}, the other end answered {line[:60]!r}")
+        refused = self._protocols.pop(0)
+        if not self._protocols:
+            raise MultistreamError(f"the other end does not speak {refused}")
+        self._out += message(self._protocols[0])
+
+
+class Responder(_Negotiation):
+    """The end that is asked: answers proposals until one is `supported`."""
+
+    def __init__(self, supported: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._supported = supported
+        self._proposals = 0
+        self._out += message(HEADER)
+
+    def _answer(self, line: str) -> None:
+        if self._supported(line):
+            self.selected = line
+            self._out += message(line)
+            return
+        self._proposals += 1
+        if self._proposals >= MOST_PROPOSALS:
+            raise MultistreamError(f"{MOST_PROPOSALS} proposals, none of them supported")
+        self._out += message(NOT_AVAILABLE)

@@ -1,0 +1,145 @@
+"""Protobuf messages without a schema compiler: fields are written one by one and read into a table by number.
+Unknown fields are kept and ignored; the number of fields is bounded, groups are refused."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from rollup_node.stages.p2p.encoding import varint
+
+Data = bytes | bytearray | memoryview
+MOST_FIELDS = 20_000
+_VARINT, _FIXED64, _LENGTH, _GROUP, _FIXED32 = 0, 1, 2, 3, 5
+
+
+class ProtobufError(ValueError):
+    """Not a protobuf message, or a field of another type than expected."""
+
+
+class GroupError(ProtobufError):
+    """A group, the oldest and abandoned way to embed fields."""
+
+
+def number(field: int, value: int) -> bytes:
+    """A varint field (also bool and enum)."""
+    return varint.encode(field << 3 | _VARINT) + varint.encode(value)
+
+
+def data(field: int, value: bytes | str) -> bytes:
+    """A field of bytes, text, or an embedded message."""
+    raw = value.encode() if isinstance(value, str) else value
+    return varint.encode(field << 3 | _LENGTH) + varint.encode(len(raw)) + raw
+
+
+class Fields:
+    """A message read: values by field number in order of appearance. A getter answers None (or nothing) for a field
+    that is not there, the last value where several are, and ProtobufError for another wire type."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[int, list[int | memoryview]]) -> None:
+        self._values = values
+
+    def __contains__(self, field: int) -> bool:
+        return field in self._values
+
+    def __len__(self) -> int:
+        """How many values there are, over all fields."""
+        return sum(map(len, self._values.values()))
+
+    def number(self, field: int) -> int | None:
+        """A varint field."""
+        value = self._last(field)
+        if isinstance(value, memoryview):
+            raise ProtobufError(f"field {field} is not a number")
+        return value
+
+    def raw(self, field: int) -> bytes | None:
+        """A field of bytes."""
+        value = self._last(field)
+        if isinstance(value, int):
+            raise ProtobufError(f"field {field} is not bytes")
+        return None if value is None else value.tobytes()
+
+    def text(self, field: int) -> str | None:
+        """A field of UTF-8 text."""
+        raw = self.raw(field)
+        try:
+            return None if raw is None else raw.decode()
+        except UnicodeDecodeError:
+            raise ProtobufError(f"field {field} is not UTF-8") from None
+
+    def views(self, field: int) -> Iterator[memoryview]:
+        """All values of a repeated field of bytes, without copying; embedded messages are parsed from these."""
+        for value in self._values.get(field, ()):
+            if isinstance(value, int):
+                raise ProtobufError(f"field {field} is not bytes")
+            yield value
+
+    def all_raw(self, field: int) -> list[bytes]:
+        """All values of a repeated field of bytes."""
+        return [view.tobytes() for view in self.views(field)]
+
+    def _last(self, field: int) -> int | memoryview | None:
+        values = self._values.get(field)
+        return values[-1] if values else None
+
+
+def parse(message: Data, most_fields: int = MOST_FIELDS) -> Fields:
+    """Reads a message; ProtobufError if it is not one or has more than `most_fields` fields. Values are views into
+    `message`, which must stay unchanged while they are in use."""
+    view = memoryview(message)
+    values: dict[int, list[int | memoryview]] = {}
+    if _read(view, values, most_fields) < len(view):
+        raise ProtobufError(f"more than {most_fields} fields")
+    return Fields(values)
+
+
+def parse_first(message: Data, most: int) -> Fields:
+    """Reads the first `most` fields, or those before a group. What follows is not looked at: nodes in between pass on
+    whatever a stranger has appended."""
+    values: dict[int, list[int | memoryview]] = {}
+    with suppress(GroupError):
+        _read(memoryview(message), values, most)
+    return Fields(values)
+
+
+def _read(view: memoryview, values: dict[int, list[int | memoryview]], most: int) -> int:
+    """Reads at most so many fields; the offset after them."""
+    offset = count = 0
+    while offset < len(view) and count < most:
+        count += 1
+        key, offset = _varint(view, offset)
+        value, offset = _value(view, offset, key & 7)
+        if not 0 < key >> 3 < 1 << 29:
+            raise ProtobufError(f"field number {key >> 3}")
+        values.setdefault(key >> 3, []).append(value)
+    return offset
+
+
+def _value(view: memoryview, offset: int, wire_type: int) -> tuple[int | memoryview, int]:
+    if wire_type == _VARINT:
+        return _varint(view, offset)
+    if wire_type == _LENGTH:
+        length, offset = _varint(view, offset)
+        return _take(view, offset, length), offset + length
+    if wire_type == _FIXED64:
+        return int.from_bytes(_take(view, offset, 8), "little"), offset + 8
+    if wire_type == _FIXED32:
+        return int.from_bytes(_take(view, offset, 4), "little"), offset + 4
+    raise GroupError("group") if wire_type == _GROUP else ProtobufError(f"wire type {wire_type}")
+
+
+def _take(view: memoryview, offset: int, length: int) -> memoryview:
+    if length > len(view) - offset:
+        raise ProtobufError("message ends within a field")
+    return view[offset : offset + length]
+
+
+def _varint(view: memoryview, offset: int) -> tuple[int, int]:
+    try:
+        found = varint.decode_padded(view, offset)
+    except varint.VarintError as error:
+        raise ProtobufError(str(error)) from None
+    if found is None:
+        raise ProtobufError("message ends within a number")
+    return found

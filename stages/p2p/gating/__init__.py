@@ -1,0 +1,1 @@
+"""Which peers are dialled, accepted and trimmed, and when a dial is repeated."""

@@ -1,0 +1,65 @@
+"""Which connections may come in. One host has few of them. The number of those that wait for the end of their handshake
+is bounded; when it is reached, the oldest one of the most crowded address makes room, so that slow or idle connections
+never keep others out."""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from rollup_node.stages.p2p.gating.connection_gater import ip_groups, parse_ip
+
+MOST_PER_HOST = 8
+"""Connections of one IPv4 address, as in libp2p, or one IPv6 network of 64 bits."""
+
+C = TypeVar("C")
+
+
+class HalfOpen(Generic[C]):
+    """Inbound connections in their handshake, oldest first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: OrderedDict[C, str] = OrderedDict()
+        self._per_ip: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[C]:
+        return iter(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, connection: C, ip: str) -> C | None:
+        """Lets one in; gives the one that must go for it."""
+        evicted = self._choose() if len(self._waiting) >= self._most else None
+        if evicted is not None:
+            self.remove(evicted)
+        self._waiting[connection] = ip
+        self._per_ip[ip] += 1
+        return evicted
+
+    def remove(self, connection: C) -> None:
+        """The handshake of this one is over, in whatever way."""
+        ip = self._waiting.pop(connection, None)
+        if ip is not None:
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+
+    def drain(self) -> list[C]:
+        """Gives out all that wait, and forgets them."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._per_ip.clear()
+        return waiting
+
+    def _choose(self) -> C | None:
+        if not self._waiting:
+            return None
+        crowded = max(self._per_ip, key=lambda ip: self._per_ip[ip])
+        return next(connection for connection, ip in self._waiting.items() if ip == crowded)
+
+
+def is_crowded(ip: str, others: Iterable[str]) -> bool:
+    """Whether the host of an address has all the connections it may have; our own machine may have any number."""
+    place = ip_groups(ip)[-1]
+    return not parse_ip(ip).is_loopback and sum(ip_groups(other)[-1] == place for other in others) >= MOST_PER_HOST

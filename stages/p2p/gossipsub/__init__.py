@@ -1,0 +1,1 @@
+"""Gossipsub v1.1 and v1.2 as a synchronous core."""

@@ -1,0 +1,103 @@
+"""Messages between arrival and verdict. Each is judged once, however many peers bring it; what peers bring in vain,
+duplicates and refused messages, is charged to their allowance."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict, message_id
+from rollup_node.stages.p2p.gossipsub.params import MOST_SEEN, VALIDATION_SECONDS, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable
+from rollup_node.stages.p2p.gossipsub.pending import PendingMessage, PendingMessages
+from rollup_node.stages.p2p.gossipsub.promises import Promises
+from rollup_node.stages.p2p.gossipsub.rpc import Message
+from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+class _Unpacked(NamedTuple):
+    id: MessageId
+    content: bytes | SnappyFault
+    size: int
+
+
+class Inbox:
+    """The ids of messages seen, and the messages that wait for a verdict."""
+
+    def __init__(self, params: GossipParams, peers: PeerTable, promises: Promises, id_rule: IdRule) -> None:
+        self._params = params
+        self._peers = peers
+        self._promises = promises
+        self._id_rule = id_rule
+        self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MOST_SEEN)
+        self.pending = PendingMessages()
+
+    def has_seen(self, message: MessageId, now: float) -> bool:
+        """Whether a message came, or was sent by us, within the seen time."""
+        return self._seen.has(message, now)
+
+    def add_own(self, topic: str, data: bytes, now: float) -> MessageId | None:
+        """The id of a message of our own, which is seen from now on; None if it was before."""
+        own = self._unpack(topic, data).id
+        return own if self._seen.add(own, now) else None
+
+    def take(self, peer: PeerId, message: Message, now: float) -> Incoming | None:
+        """Takes a message in a topic that we have joined; None if it is not to be judged."""
+        if self._peers.all[peer].allowance <= 0:
+            return None
+        if message.authored:
+            self._refuse(peer, len(message.data))
+            return None
+        found = self._unpack(message.topic, message.data)
+        if self._seen.has(found.id, now):
+            self._take_duplicate(peer, found)
+            return None
+        self._promises.kept(found.id)
+        waiting = PendingMessage(message.topic, message.data, found.size, now, {peer: None})
+        if not self.pending.add(found.id, waiting):
+            self._peers.counts["REJECT_MESSAGE"] += 1
+            return None
+        self._seen.add(found.id, now)
+        return Incoming(found.id, message.topic, peer, found.content)
+
+    def settle(self, message: MessageId, verdict: Verdict) -> PendingMessage | None:
+        """Ends the wait of a message; the message if it is to be passed on."""
+        pending = self.pending.take(message)
+        if pending is None:
+            return None
+        if verdict is Verdict.ACCEPT:
+            self._peers.counts["DELIVER_MESSAGE"] += 1
+            return pending
+        self._peers.counts["REJECT_MESSAGE"] += 1
+        if verdict is Verdict.REJECT:
+            self._charge(pending.brought_by, pending.size)
+        return None
+
+    def tick(self, now: float) -> None:
+        """Forgets what was seen long ago, and gives up waiting for verdicts that do not come."""
+        self._seen.forget_old(now)
+        for message in self.pending.older_than(now - VALIDATION_SECONDS):
+            self.settle(message, Verdict.IGNORE)
+
+    def _unpack(self, topic: str, data: bytes) -> _Unpacked:
+        content = block_snappy.decompress(data)
+        size = len(data) + (0 if isinstance(content, SnappyFault) else len(content))
+        return _Unpacked(message_id(self._id_rule, topic, data, content), content, size)
+
+    def _refuse(self, peer: PeerId, size: int) -> None:
+        self._peers.counts["REJECT_MESSAGE"] += 1
+        self._charge((peer,), size)
+
+    def _take_duplicate(self, peer: PeerId, found: _Unpacked) -> None:
+        self._peers.counts["DUPLICATE_MESSAGE"] += 1
+        self._charge((peer,), found.size)
+        pending = self.pending.get(found.id)
+        if pending is not None:
+            pending.brought_by[peer] = None
+
+    def _charge(self, peers: Iterable[PeerId], size: int) -> None:
+        for peer in peers:
+            state = self._peers.all.get(peer)
+            if state is not None:
+                state.allowance -= size + self._params.allowance_base

@@ -1,0 +1,57 @@
+"""Accepted messages of the last heartbeats: what can be asked for, and the newest of it that is told of in IHAVE."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.gossipsub.message import MessageId
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+class Cached(NamedTuple):
+    """A message ready to be sent: `frame` is it as one whole RPC, shared by all queues it stands in."""
+
+    topic: str
+    frame: bytes
+
+
+class MessageCache:
+    """A window of `history` heartbeats; ids of the last `gossip` of them are told."""
+
+    def __init__(self, history: int, gossip: int) -> None:
+        self._windows: list[list[MessageId]] = [[] for _ in range(history)]
+        self._gossip = gossip
+        self._messages: dict[MessageId, Cached] = {}
+        self._sent: dict[MessageId, dict[PeerId, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def put(self, message_id: MessageId, message: Cached) -> None:
+        """Adds a message to the newest window."""
+        if message_id not in self._messages:
+            self._windows[0].append(message_id)
+        self._messages[message_id] = message
+
+    def ask(self, message_id: MessageId, peer: PeerId) -> tuple[Cached, int] | None:
+        """A message that a peer asks for, and how often it now has; None if it is not here (any more)."""
+        message = self._messages.get(message_id)
+        if message is None:
+            return None
+        times = self._sent.setdefault(message_id, {})
+        times[peer] = times.get(peer, 0) + 1
+        return message, times[peer]
+
+    def told(self, topic: str) -> list[MessageId]:
+        """The ids of a topic to tell of."""
+        return [each for each in self._newest() if self._messages[each].topic == topic]
+
+    def shift(self) -> None:
+        """Begins a new window and drops the oldest."""
+        for message_id in self._windows.pop():
+            del self._messages[message_id]
+            self._sent.pop(message_id, None)
+        self._windows.insert(0, [])
+
+    def _newest(self) -> Iterator[MessageId]:
+        for window in self._windows[: self._gossip]:
+            yield from window

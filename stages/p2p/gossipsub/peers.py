@@ -1,0 +1,129 @@
+"""What the router knows of each peer with a gossip stream, and which topics they have joined."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Protocol
+
+from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.gossipsub.message import MessageId
+from rollup_node.stages.p2p.gossipsub.outbox import Outbox
+from rollup_node.stages.p2p.gossipsub.params import (
+    FLOODSUB,
+    MESHSUB_11,
+    MESHSUB_12,
+    MOST_QUEUED_BYTES,
+    MOST_RPC_BYTES,
+    GossipParams,
+)
+from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+class Randomness(Protocol):
+    """The part of `random.Random` that is used; seeded by whoever makes the router."""
+
+    def shuffle(self, items: list[PeerId], /) -> None:
+        """In place."""
+
+    def randrange(self, end: int, /) -> int:
+        """0 to end - 1."""
+
+
+class GossipPeer:
+    """One peer. Counters begin anew with each heartbeat; `unwanted` holds the ids it has, with the heartbeats left
+    to remember them; the unsent GRAFTs and PRUNEs, by topic, are those that found no room in the queue."""
+
+    def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
+        self.protocol = protocol
+        self.outbound = outbound
+        self.outbox = Outbox(params.queue_length, MOST_QUEUED_BYTES)
+        self.ihaves = 0
+        self.asked = 0
+        self.idontwants = 0
+        self.unwanted: dict[MessageId, int] = {}
+        self.allowance = params.allowance
+        self.unsent_grafts: dict[str, None] = {}
+        self.unsent_prunes: dict[str, Prune] = {}
+        self.hello_due = True
+
+    @property
+    def meshes(self) -> bool:
+        """Whether it keeps meshes; otherwise it is sent everything."""
+        return self.protocol != FLOODSUB
+
+    @property
+    def knows_backoff(self) -> bool:
+        """Whether a PRUNE to it may carry a backoff."""
+        return self.protocol in (MESHSUB_11, MESHSUB_12)
+
+    @property
+    def knows_idontwant(self) -> bool:
+        """Whether IDONTWANT may be sent to it."""
+        return self.protocol == MESHSUB_12
+
+    def note_unwanted(self, ids: Iterable[MessageId], params: GossipParams) -> None:
+        """Takes IDONTWANT, up to a number of ids per heartbeat."""
+        for message in ids:
+            if self.idontwants >= params.idontwant_messages:
+                return
+            self.idontwants += 1
+            self.unwanted[message] = params.idontwant_ttl_ticks
+
+    def begin_tick(self, params: GossipParams) -> None:
+        """A heartbeat: new counters, a little more allowance."""
+        self.ihaves = self.asked = self.idontwants = 0
+        self.allowance = min(params.allowance, self.allowance + params.allowance_refill)
+        if self.unwanted:
+            self.unwanted = {each: left - 1 for each, left in self.unwanted.items() if left > 1}
+
+
+class PeerTable:
+    """All peers, the topics they have joined, and sending to them. `counts` are events by op-node's names, `ready` the
+    peers for whom something was queued since it was last emptied. Order is that of arrival, so that a run with the
+    same seed is the same run."""
+
+    def __init__(self, params: GossipParams) -> None:
+        self._params = params
+        self.all: dict[PeerId, GossipPeer] = {}
+        self.topics: dict[str, dict[PeerId, None]] = {}
+        self.counts: Counter[str] = Counter()
+        self.ready: dict[PeerId, None] = {}
+
+    def in_topic(self, topic: str) -> Collection[PeerId]:
+        """Peers that have joined a topic."""
+        return self.topics.get(topic, {}).keys()
+
+    def join(self, peer: PeerId, topic: str) -> None:
+        """A peer has joined a topic."""
+        self.topics.setdefault(topic, {})[peer] = None
+
+    def leave(self, peer: PeerId, topic: str) -> None:
+        """A peer has left a topic."""
+        self.topics.get(topic, {}).pop(peer, None)
+
+    def remove(self, peer: PeerId) -> None:
+        """A peer is gone."""
+        del self.all[peer]
+        self.ready.pop(peer, None)
+        for peers in self.topics.values():
+            peers.pop(peer, None)
+
+    def mesh_candidates(self, topic: str, fits: Callable[[PeerId], bool]) -> Iterator[PeerId]:
+        """Peers in a topic that keep meshes and fit."""
+        return (peer for peer in self.in_topic(topic) if self.all[peer].meshes and fits(peer))
+
+    def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
+        """Queues a message for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat."""
+        if self.send_frame(peer, gossip_wire.frame(rpc), urgent):
+            return True
+        self.all[peer].unsent_grafts |= dict.fromkeys(rpc.control.graft)
+        self.all[peer].unsent_prunes |= {prune.topic: prune for prune in rpc.control.prune}
+        return False
+
+    def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
+        """Queues a whole frame for a peer; False if there is no room or the frame is too large."""
+        sent = len(frame) <= MOST_RPC_BYTES and self.all[peer].outbox.push(frame, urgent)
+        self.counts["SEND_RPC" if sent else "DROP_RPC"] += 1
+        if sent:
+            self.ready[peer] = None
+        return sent

@@ -1,0 +1,58 @@
+"""Messages that wait for a verdict: each once, however many peers bring it meanwhile; bounded in number and bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rollup_node.stages.p2p.gossipsub.message import MessageId
+from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, MOST_PENDING_BYTES
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+@dataclass
+class PendingMessage:
+    """A message between arrival and verdict; `brought_by` are all that sent it, the first one first."""
+
+    topic: str
+    data: bytes
+    size: int
+    since: float
+    brought_by: dict[PeerId, None] = field(default_factory=dict)
+
+    @property
+    def sender(self) -> PeerId:
+        """Who brought it first."""
+        return next(iter(self.brought_by))
+
+
+class PendingMessages:
+    """Those messages by id, oldest first."""
+
+    def __init__(self) -> None:
+        self._messages: dict[MessageId, PendingMessage] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def get(self, message_id: MessageId) -> PendingMessage | None:
+        """The message, if it waits."""
+        return self._messages.get(message_id)
+
+    def add(self, message_id: MessageId, message: PendingMessage) -> bool:
+        """Lets a message wait; False if there is no room."""
+        if len(self._messages) >= MOST_PENDING or self.bytes + message.size > MOST_PENDING_BYTES:
+            return False
+        self._messages[message_id] = message
+        self.bytes += message.size
+        return True
+
+    def take(self, message_id: MessageId) -> PendingMessage | None:
+        """The message, which waits no longer."""
+        message = self._messages.pop(message_id, None)
+        if message is not None:
+            self.bytes -= message.size
+        return message
+
+    def older_than(self, time: float) -> Iterator[MessageId]:
+        """Ids of messages that have waited since before `time`."""
+        return iter([each for each, message in self._messages.items() if message.since < time])

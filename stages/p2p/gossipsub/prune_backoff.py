@@ -1,0 +1,37 @@
+"""Backoff: after a PRUNE, in either direction, the two peers do not GRAFT each other for a while."""
+
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+MOST_PER_TOPIC = 10_000
+
+
+class Backoff:
+    """Until when, for each topic and peer. Entries outlive their time by `slack` seconds, during which we do not graft
+    yet, for the other side's clock may be behind; a peer's own GRAFT is judged without it."""
+
+    def __init__(self, slack: float) -> None:
+        self._slack = slack
+        self._ends: dict[str, dict[PeerId, float]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._ends.values()))
+
+    def add(self, topic: str, peer: PeerId, seconds: float, now: float) -> None:
+        """Begins or prolongs a backoff; never shortens one."""
+        ends = self._ends.setdefault(topic, {})
+        ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
+        if len(ends) > MOST_PER_TOPIC:
+            del ends[next(iter(ends))]
+
+    def end(self, topic: str, peer: PeerId) -> float | None:
+        """When the peer's backoff ends or has ended; None if it has none."""
+        return self._ends.get(topic, {}).get(peer)
+
+    def holds(self, topic: str, peer: PeerId) -> bool:
+        """Whether we leave the peer alone."""
+        return peer in self._ends.get(topic, ())
+
+    def clear(self, now: float) -> None:
+        """Forgets what is over."""
+        for topic, ends in list(self._ends.items()):
+            self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}

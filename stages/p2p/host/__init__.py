@@ -1,0 +1,1 @@
+"""What services see of the host."""

@@ -1,0 +1,1 @@
+"""The host: connections, streams, dialling, identify and ping."""

@@ -1,0 +1,185 @@
+"""Multiaddrs of what this node can meet: ip4, ip6, dns, tcp, udp and p2p. Others are refused, and whoever reads a
+peer's list of addresses skips what is refused."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, check_peer, parse_peer, peer_text
+
+LONGEST = 1024
+_LONGEST_NAME = 253
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_CODES = {"ip4": 4, "tcp": 6, "ip6": 41, "dns": 53, "dns4": 54, "dns6": 55, "udp": 273, "p2p": 421}
+_NAMES = {code: name for name, code in _CODES.items()}
+_SIZES = {"ip4": 4, "ip6": 16, "tcp": 2, "udp": 2}
+_HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
+
+
+class MultiaddrError(ValueError):
+    """Not a multiaddr, or one of protocols that this node does not speak."""
+
+
+class Part(NamedTuple):
+    """One protocol of an address with its value as text."""
+
+    name: str
+    value: str
+
+
+class TcpAddress(NamedTuple):
+    """Where to dial: an IP address, or a host name that `family` (`ip4`, `ip6` or None) says how to resolve."""
+
+    host: str
+    port: int
+    is_name: bool
+    family: str | None
+
+
+class Multiaddr(NamedTuple):
+    """An address as a sequence of parts."""
+
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return "".join(f"/{name}/{value}" for name, value in self.parts)
+
+    def encode(self) -> bytes:
+        """The binary form."""
+        return b"".join(_encode_part(part) for part in self.parts)
+
+    @property
+    def peer(self) -> PeerId | None:
+        """The peer id at the end."""
+        return parse_peer(self.parts[-1].value) if self.parts and self.parts[-1].name == "p2p" else None
+
+    @property
+    def without_peer(self) -> "Multiaddr":
+        """The same without the peer id."""
+        return Multiaddr(self.parts[:-1]) if self.peer is not None else self
+
+    def with_peer(self, peer: PeerId) -> "Multiaddr":
+        """The same ending in this peer id."""
+        return Multiaddr((*self.without_peer.parts, Part("p2p", peer_text(peer))))
+
+    @property
+    def tcp(self) -> TcpAddress | None:
+        """Host and port if this is plain TCP, else None."""
+        names = [part.name for part in self.without_peer.parts]
+        if len(names) != 2 or names[0] not in _HOSTS or names[1] != "tcp":
+            return None
+        kind, host = self.parts[0]
+        family = {"dns4": "ip4", "dns6": "ip6"}.get(kind)
+        return TcpAddress(host, int(self.parts[1].value), kind.startswith("dns"), family)
+
+
+def tcp_multiaddr(host: str, port: int) -> Multiaddr:
+    """The multiaddr of an IP address and TCP port."""
+    address = ipaddress.ip_address(host)
+    return Multiaddr((Part(f"ip{address.version}", str(address)), Part("tcp", str(port))))
+
+
+def parse_multiaddr(text: str) -> Multiaddr:
+    """Reads the text form; MultiaddrError says what is wrong with it."""
+    if len(text) > LONGEST or not text.startswith("/"):
+        raise MultiaddrError(f"{text[:80]!r} is not a multiaddr such as /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA...")
+    words = text.rstrip("/").split("/")[1:]
+    parts = []
+    for index in range(0, len(words), 2):
+        name = "p2p" if words[index] == "ipfs" else words[index]
+        if index + 1 == len(words) or name not in _CODES:
+            raise MultiaddrError(f"{text!r}: {words[index]!r} is not understood, or has no value")
+        parts.append(Part(name, words[index + 1]))
+    return _checked(parts, text)
+
+
+def decode_multiaddr(data: bytes) -> Multiaddr:
+    """Reads the binary form; MultiaddrError says what is wrong with it."""
+    if len(data) > LONGEST:
+        raise MultiaddrError(f"multiaddr of {len(data)} bytes")
+    parts, offset = [], 0
+    while offset < len(data):
+        code, offset = _number(data, offset)
+        name = _NAMES.get(code)
+        if name is None:
+            raise MultiaddrError(f"multiaddr protocol {code} is not understood")
+        size, offset = (_SIZES[name], offset) if name in _SIZES else _number(data, offset)
+        raw, offset = data[offset : offset + size], offset + size
+        if offset > len(data):
+            raise MultiaddrError("multiaddr ends within a value")
+        parts.append(Part(name, _decode_value(name, raw)))
+    return _checked(parts, data.hex())
+
+
+def decode_known(addresses: Iterable[bytes]) -> list[Multiaddr]:
+    """Those of a peer's addresses that this node understands."""
+    found = []
+    for raw in addresses:
+        try:
+            found.append(decode_multiaddr(raw))
+        except MultiaddrError:
+            continue
+    return found
+
+
+def _checked(parts: list[Part], shown: str) -> Multiaddr:
+    """The address with values in their usual form."""
+    if not parts:
+        raise MultiaddrError("empty multiaddr")
+    if any(part.name == "p2p" for part in parts[:-1]):
+        raise MultiaddrError(f"{shown}: p2p must stand at the end")
+    try:
+        return Multiaddr(tuple(Part(part.name, _usual(part)) for part in parts))
+    except (ValueError, IdentityError) as error:
+        raise MultiaddrError(f"{shown}: {error}") from None
+
+
+def _usual(part: Part) -> str:
+    name, value = part
+    if name == "ip4":
+        return str(ipaddress.IPv4Address(value))
+    if name == "ip6":
+        return str(ipaddress.IPv6Address(value))
+    if name in ("tcp", "udp"):
+        if not (value.isascii() and value.isdigit()) or int(value) > 0xFFFF:
+            raise ValueError(f"{value!r} is not a port")
+        return str(int(value))
+    if name == "p2p":
+        return peer_text(parse_peer(value))
+    if len(value) > _LONGEST_NAME or not _HOST_NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is not a host name")
+    return value
+
+
+def _encode_part(part: Part) -> bytes:
+    name, value = part
+    code = varint.encode(_CODES[name])
+    if name in ("ip4", "ip6"):
+        return code + ipaddress.ip_address(value).packed
+    if name in ("tcp", "udp"):
+        return code + int(value).to_bytes(2, "big")
+    raw = parse_peer(value) if name == "p2p" else value.encode()
+    return code + varint.encode(len(raw)) + raw
+
+
+def _decode_value(name: str, raw: bytes) -> str:
+    try:
+        if name in ("ip4", "ip6"):
+            return str(ipaddress.ip_address(raw))
+        if name in ("tcp", "udp"):
+            return str(int.from_bytes(raw, "big"))
+        return peer_text(check_peer(raw)) if name == "p2p" else raw.decode("ascii")
+    except ValueError as error:
+        raise MultiaddrError(f"multiaddr {name}: {error}") from None
+
+
+def _number(data: bytes, offset: int) -> tuple[int, int]:
+    try:
+        found = varint.decode(data, offset)
+    except varint.VarintError as error:
+        raise MultiaddrError(str(error)) from None
+    if found is None:
+        raise MultiaddrError("multiaddr ends within a number")
+    return found

@@ -1,0 +1,188 @@
+"""Who a peer is: its public key, and the peer id made of it. We are secp256k1; others may hold any libp2p key."""
+
+import base64
+import hashlib
+from typing import NamedTuple
+
+from coincurve import PrivateKey
+from coincurve import PublicKey as CurvePoint
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.serialization import load_der_public_key
+
+from rollup_node.stages.p2p.encoding import base58, protobuf
+from rollup_node.stages.protocol.keccak import keccak256
+
+PeerId = bytes
+"""A multihash: identity of a short serialized public key, SHA-256 of a long one."""
+
+RSA, ED25519, SECP256K1, ECDSA = range(4)
+_LONGEST_KEY = 2048
+_LONGEST_SIGNATURE = 1024
+_INLINE_KEY = 42
+_IDENTITY, _SHA256 = 0x00, 0x12
+_CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
+_LONGEST_TEXT = 128
+_SECRET_BYTES = 32
+
+
+class IdentityError(ValueError):
+    """A key or peer id that cannot be read."""
+
+
+class PublicKey(NamedTuple):
+    """A libp2p public key: `kind` is RSA, ED25519, SECP256K1 or ECDSA, `data` as that kind serializes it."""
+
+    kind: int
+    data: bytes
+
+    def encode(self) -> bytes:
+        """The serialized form that noise, identify and peer ids use."""
+        return protobuf.number(1, self.kind) + protobuf.data(2, self.data)
+
+    @property
+    def peer_id(self) -> PeerId:
+        """The peer id of the key's owner."""
+        raw = self.encode()
+        if len(raw) <= _INLINE_KEY:
+            return bytes((_IDENTITY, len(raw))) + raw
+        return bytes((_SHA256, 32)) + hashlib.sha256(raw).digest()
+
+    def verify(self, message: bytes, signature: bytes) -> bool:
+        """Whether the key's owner signed the message; False for a key that cannot be used."""
+        if len(signature) > _LONGEST_SIGNATURE:
+            return False
+        try:
+            return _VERIFIERS[self.kind](self.data, message, signature)
+        except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+            return False
+
+
+def secp256k1_key(point: bytes) -> PublicKey:
+    """The key of a curve point, compressed (33 bytes) or not (65); IdentityError if it is none."""
+    try:
+        return PublicKey(SECP256K1, CurvePoint(point).format())
+    except ValueError:
+        raise IdentityError("the public key is not a point of secp256k1 in 33 or 65 bytes") from None
+
+
+def decode_public_key(raw: bytes) -> PublicKey:
+    """Reads a serialized public key; IdentityError if it is none."""
+    if len(raw) > _LONGEST_KEY:
+        raise IdentityError(f"public key of {len(raw)} bytes")
+    try:
+        fields = protobuf.parse(raw, most_fields=4)
+        kind, data = fields.number(1), fields.raw(2)
+    except protobuf.ProtobufError as error:
+        raise IdentityError(f"public key: {error}") from None
+    if kind is None or data is None or kind not in _VERIFIERS:
+        raise IdentityError(f"public key of type {kind}")
+    return PublicKey(kind, data)
+
+
+def public_key_of(peer: PeerId) -> PublicKey | None:
+    """The key that a peer id holds; None when it holds only a hash."""
+    if peer[:1] != bytes((_IDENTITY,)):
+        return None
+    try:
+        return decode_public_key(peer[2:])
+    except IdentityError:
+        return None
+
+
+def node_id(key: PublicKey) -> bytes | None:
+    """The discovery node id: keccak-256 of the curve point; None for a key that is not secp256k1."""
+    if key.kind != SECP256K1:
+        return None
+    try:
+        return keccak256(CurvePoint(key.data).format(compressed=False)[1:])
+    except ValueError:
+        return None
+
+
+class Identity:
+    """Our own network key (32 bytes, secp256k1)."""
+
+    def __init__(self, secret: bytes) -> None:
+        try:
+            self._key = PrivateKey(secret if len(secret) == _SECRET_BYTES else b"")
+        except ValueError:
+            raise IdentityError("the private key is not a number of 32 bytes within the group of secp256k1") from None
+        self.secret = secret
+        self.public_key = PublicKey(SECP256K1, self._key.public_key.format())
+        self.peer_id = self.public_key.peer_id
+
+    def __repr__(self) -> str:
+        return f"Identity({peer_text(self.peer_id)})"
+
+    def sign(self, message: bytes) -> bytes:
+        """A DER signature over the message's SHA-256."""
+        return self._key.sign(message)
+
+
+def peer_text(peer: PeerId) -> str:
+    """A peer id as it is written: base58 of the multihash."""
+    return base58.encode(peer)
+
+
+def short_text(peer: PeerId) -> str:
+    """The end of a peer id, for log lines."""
+    return base58.encode(peer)[-10:]
+
+
+def parse_peer(text: str) -> PeerId:
+    """Reads a peer id in base58 or as a CID in base32; IdentityError if it is none."""
+    if not text or len(text) > _LONGEST_TEXT:
+        raise IdentityError(f"peer id of {len(text)} letters")
+    try:
+        return check_peer(_from_cid(text) if text[0] == "b" else base58.decode(text))
+    except ValueError as error:
+        raise IdentityError(f"{text!r} is not a peer id: {error}") from None
+
+
+def check_peer(peer: bytes) -> PeerId:
+    """The same bytes if they are a peer id, else IdentityError."""
+    if len(peer) < 2 or peer[1] != len(peer) - 2:
+        raise IdentityError("peer id has a wrong length")
+    if peer[0] == _IDENTITY and len(peer) - 2 <= _INLINE_KEY:
+        decode_public_key(peer[2:])
+        return peer
+    if peer[0] == _SHA256 and len(peer) == 34:
+        return peer
+    raise IdentityError("peer id is neither an inline key nor a SHA-256 hash")
+
+
+def _from_cid(text: str) -> bytes:
+    raw = base64.b32decode(text[1:].upper() + "=" * (-(len(text) - 1) % 8))
+    if raw[:2] != bytes((_CID_VERSION, _LIBP2P_KEY)):
+        raise IdentityError("the CID is not of a libp2p key")
+    return raw[2:]
+
+
+def _verify_secp256k1(key: bytes, message: bytes, signature: bytes) -> bool:
+    return CurvePoint(key).verify(signature, message)
+
+
+def _verify_ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
+    ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    return True
+
+
+def _verify_rsa(key: bytes, message: bytes, signature: bytes) -> bool:
+    loaded = load_der_public_key(key)
+    if not isinstance(loaded, rsa.RSAPublicKey) or not 2048 <= loaded.key_size <= 8192:
+        return False
+    loaded.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
+    return True
+
+
+def _verify_ecdsa(key: bytes, message: bytes, signature: bytes) -> bool:
+    loaded = load_der_public_key(key)
+    if not isinstance(loaded, ec.EllipticCurvePublicKey):
+        return False
+    loaded.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+    return True
+
+
+_VERIFIERS = {RSA: _verify_rsa, ED25519: _verify_ed25519, SECP256K1: _verify_secp256k1, ECDSA: _verify_ecdsa}

@@ -1,0 +1,1 @@
+"""Yamux, the stream multiplexer, and the upgrade of a connection."""

@@ -1,0 +1,1 @@
+"""Port mapping protocols: NAT-PMP and UPnP."""

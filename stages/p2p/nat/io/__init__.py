@@ -1,0 +1,1 @@
+"""Port mapping with real routers."""

@@ -1,0 +1,125 @@
+"""Asks the router to forward our ports and for our outer address, by NAT-PMP, else by UPnP (`p2p.nat`), and renews that
+as long as the node runs. Only routers on local networks are asked, within `p2p.netrestrict`."""
+
+import asyncio
+import ipaddress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.p2p.gating.connection_gater import Subnet, parse_ip
+from rollup_node.stages.p2p.nat import nat_pmp
+from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat.io.routers import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
+
+RETRY_SECONDS = 60.0
+_CLOSE_SECONDS = 1.0
+_SHORTEST_RENEWAL = 30.0
+_ROUTES = "/proc/net/route"
+
+log = get_logger("p2p")
+
+
+class Targets(NamedTuple):
+    """Where routers are looked for; None: not by this protocol."""
+
+    pmp: Target | None
+    ssdp: Target | None
+
+
+def usual_targets() -> Targets:
+    """The gateway of the default route, and the multicast group of UPnP."""
+    gateway = default_gateway()
+    return Targets(Target(gateway, nat_pmp.PORT) if gateway else None, Target(nat_upnp.SSDP_GROUP, nat_upnp.SSDP_PORT))
+
+
+def default_gateway(path: str = _ROUTES) -> str | None:
+    """The IPv4 gateway of the default route, from the kernel's table; None if there is none."""
+    with suppress(OSError, ValueError, IndexError), open(path, encoding="ascii") as table:
+        for line in table.readlines()[1:]:
+            words = line.split()
+            if words[1] == "00000000" and int(words[3], 16) & 2:
+                return str(ipaddress.IPv4Address(int(words[2], 16).to_bytes(4, "little")))
+    return None
+
+
+class NatKeeper:
+    """Keeps ports forwarded. Call `step` again and again; `on_outer` hears of our outer address whenever it or a port
+    changes."""
+
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        on_outer: Callable[[Outer], None],
+        *,
+        targets: Targets | None = None,
+        restricted_to: Sequence[Subnet] = (),
+    ) -> None:
+        self.problem: str | None = None
+        self.outer: Outer | None = None
+        self._wanted = tuple(wanted)
+        self._on_outer = on_outer
+        self._targets = targets
+        self._restricted_to = tuple(restricted_to)
+        self._router: Router | None = None
+
+    async def step(self) -> float:
+        """Looks for a router, or renews; gives the seconds until the next call."""
+        try:
+            router, outer = await self._forward()
+            if not outer.ip.is_global:
+                raise NatError(f"the router's own outer address {outer.ip} is not a public one")
+        except NatError as error:
+            self._router = None
+            self._complain(str(error))
+            return RETRY_SECONDS
+        self._router, self.problem = router, None
+        self._note(outer)
+        return max(outer.lifetime / 2, _SHORTEST_RENEWAL)
+
+    async def close(self) -> None:
+        """Gives the ports back, within a second."""
+        router, self._router = self._router, None
+        if router is not None:
+            with suppress(NatError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await router.release(self._wanted)
+
+    async def _forward(self) -> tuple[Router, Outer]:
+        """Renews, or asks the first router that forwards ports."""
+        if self._router is not None:
+            return self._router, await self._router.forward(self._wanted)
+        targets = self._targets or usual_targets()
+        problems = []
+        for target, find in ((targets.pmp, find_pmp), (targets.ssdp, find_upnp)):
+            if target is None:
+                continue
+            try:
+                self._check(target)
+                router = await find(target)
+                return router, await router.forward(self._wanted)
+            except NatError as error:
+                problems.append(str(error))
+        raise NatError("; ".join(problems) or "there is no gateway to ask")
+
+    def _check(self, target: Target) -> None:
+        ip = parse_ip(target.host)
+        is_group = target.host == nat_upnp.SSDP_GROUP
+        if not (ip.is_private or is_group):
+            raise NatError(f"{ip} is not on a local network")
+        allowed = self._restricted_to
+        if allowed and not any(ip.version == network.version and ip in network for network in allowed):
+            raise NatError(f"{ip} is outside p2p.netrestrict")
+
+    def _note(self, outer: Outer) -> None:
+        known, self.outer = self.outer, outer
+        if known is None or (known.ip, known.ports) != (outer.ip, outer.ports):
+            ports = ", ".join(f"{wanted.transport.name} {port}" for wanted, port in outer.ports.items())
+            log.info("the router forwards our ports", address=str(outer.ip), ports=ports)
+            self._on_outer(outer)
+
+    def _complain(self, problem: str) -> None:
+        if problem != self.problem:
+            log.warn("no router forwards our ports (p2p.nat)", problem=problem)
+        self.problem = problem

@@ -1,0 +1,259 @@
+"""The two kinds of routers that forward ports, as `client_nat` uses them."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol
+
+import aiohttp
+
+from rollup_node.stages.p2p.gating.connection_gater import IpAddress, parse_ip
+from rollup_node.stages.p2p.nat import nat_pmp
+from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat.nat_pmp import PmpError, PmpRefusal, Transport
+from rollup_node.stages.p2p.nat.upnp import Control, SoapCall, UpnpError, UpnpRefusal
+
+LIFETIME = 1200
+"""Seconds for which ports are asked for."""
+_PMP_TRIES = (0.25, 0.5, 1.0)
+_SEARCH_SECONDS = 2.5
+_GATHER_SECONDS = 0.3
+_HTTP_SECONDS = 3.0
+_MOST_ANSWERS = 8
+
+
+class NatError(Exception):
+    """No router does what was asked; the text says why."""
+
+
+class Target(NamedTuple):
+    """Where to ask: host and port."""
+
+    host: str
+    port: int
+
+
+class Wanted(NamedTuple):
+    """A port of ours to be forwarded."""
+
+    transport: Transport
+    port: int
+
+
+class Outer(NamedTuple):
+    """Our outer address, the outer port of each port wanted, and for how many seconds."""
+
+    ip: IpAddress
+    ports: dict[Wanted, int]
+    lifetime: float
+
+
+class Router(Protocol):
+    """A router found. All raise NatError."""
+
+    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+        """Forwards the ports, or renews that."""
+
+    async def release(self, wanted: Sequence[Wanted]) -> None:
+        """Forwards them no longer."""
+
+
+# --- NAT-PMP -------------------------------------------------------------------------------------------------------
+
+
+class PmpRouter:
+    """A router that speaks NAT-PMP."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._given: dict[Wanted, int] = {}
+
+    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+        """Forwards the ports, or renews that."""
+        ip = nat_pmp.parse_address(await self._ask(nat_pmp.address_request(), nat_pmp.parse_address))
+        lifetimes = []
+        for one in wanted:
+            request = nat_pmp.mapping_request(one.transport, one.port, self._given.get(one, one.port), LIFETIME)
+            found = await self._mapping(request, one)
+            self._given[one] = found.external
+            lifetimes.append(found.lifetime)
+        return Outer(ip, dict(self._given), float(min(lifetimes, default=LIFETIME)))
+
+    async def release(self, wanted: Sequence[Wanted]) -> None:
+        """Forwards them no longer."""
+        for one in wanted:
+            await self._mapping(nat_pmp.mapping_request(one.transport, one.port, 0, 0), one)
+
+    async def _mapping(self, request: bytes, one: Wanted) -> nat_pmp.PmpMapping:
+        def read(answer: bytes) -> nat_pmp.PmpMapping:
+            return nat_pmp.parse_mapping(answer, one.transport, one.port)
+
+        return read(await self._ask(request, read))
+
+    async def _ask(self, request: bytes, read: Callable[[bytes], object]) -> bytes:
+        """The first answer that can be read; NatError if there is none in time, or a refusal."""
+
+        def is_answer(answer: bytes) -> bool:
+            try:
+                read(answer)
+            except PmpRefusal as refusal:
+                raise NatError(f"NAT-PMP at {self._target.host}: {refusal}") from None
+            except PmpError:
+                return False
+            return True
+
+        for seconds in _PMP_TRIES:
+            answers = await _exchange(self._target, request, seconds, is_answer)
+            if answers:
+                return answers[0][0]
+        raise NatError(f"no answer by NAT-PMP from {self._target.host}")
+
+
+async def find_pmp(target: Target) -> Router:
+    """The router at this address, not yet asked."""
+    return PmpRouter(target)
+
+
+# --- UPnP ----------------------------------------------------------------------------------------------------------
+
+
+class UpnpRouter:
+    """A router that speaks UPnP; `client` is our address on its network."""
+
+    def __init__(self, control: Control, client: IpAddress) -> None:
+        self._control = control
+        self._client = client
+        self._is_permanent = False
+
+    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+        """Forwards the ports, or renews that."""
+        try:
+            ip = nat_upnp.parse_address(await self._post(nat_upnp.address_call(self._control)))
+            for one in wanted:
+                await self._add(one)
+        except UpnpError as error:
+            raise NatError(f"UPnP at {self._control.url}: {error}") from None
+        return Outer(ip, {one: one.port for one in wanted}, float(LIFETIME))
+
+    async def release(self, wanted: Sequence[Wanted]) -> None:
+        """Forwards them no longer."""
+        for one in wanted:
+            with suppress(UpnpError):
+                nat_upnp.parse_answer(await self._post(nat_upnp.delete_call(self._control, one.transport, one.port)))
+
+    async def _add(self, one: Wanted) -> None:
+        lifetime = 0 if self._is_permanent else LIFETIME
+        call = nat_upnp.add_call(
+            self._control, one.transport, internal=(self._client, one.port), external=one.port, lifetime=lifetime
+        )
+        try:
+            nat_upnp.parse_answer(await self._post(call))
+        except UpnpRefusal as refusal:
+            if refusal.code != nat_upnp.ONLY_PERMANENT or self._is_permanent:
+                raise
+            self._is_permanent = True
+            await self._add(one)
+
+    async def _post(self, call: SoapCall) -> bytes:
+        return await _http("POST", call.url, call.headers, call.body)
+
+
+async def find_upnp(target: Target) -> Router:
+    """The first router that answers a search and forwards ports."""
+    problems = []
+    for device in nat_upnp.DEVICES:
+        request = nat_upnp.search_request(device, target.host, target.port)
+        for answer, sender in await _exchange(target, request, _SEARCH_SECONDS, lambda answer: True):
+            try:
+                url = nat_upnp.parse_search_answer(answer, sender)
+                if not sender.is_private:
+                    raise UpnpError(f"{sender} is not on a local network")
+                control = nat_upnp.parse_description(await _http("GET", url, {}, None), url)
+                return UpnpRouter(control, _address_towards(sender))
+            except (UpnpError, NatError) as error:
+                problems.append(str(error))
+    raise NatError("UPnP: " + ("; ".join(problems[:3]) or "no router has answered"))
+
+
+async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """The body of an answer, of 200 or of 500 (in which UPnP says its errors)."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_HTTP_SECONDS)) as session,
+            session.request(method, url, headers=headers, data=body, allow_redirects=False) as response,
+        ):
+            if response.status not in (200, 500):
+                raise NatError(f"{url} answers HTTP {response.status}")
+            found = bytearray()
+            async for chunk in response.content.iter_chunked(4096):
+                found += chunk
+                if len(found) > nat_upnp.LONGEST:
+                    raise NatError(f"{url} answers with more than {nat_upnp.LONGEST} bytes")
+            return bytes(found)
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        raise NatError(f"{url}: {error or type(error).__name__}") from None
+
+
+# --- datagrams -----------------------------------------------------------------------------------------------------
+
+
+class _Asking(asyncio.DatagramProtocol):
+    def __init__(self, is_answer: Callable[[bytes], bool]) -> None:
+        self.answers: list[tuple[bytes, IpAddress]] = []
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_answer = is_answer
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        try:
+            if len(self.answers) < _MOST_ANSWERS and self._is_answer(data):
+                self.answers.append((data, parse_ip(addr[0])))
+                self._finish(None)
+        except NatError as error:
+            self._finish(error)
+
+    def error_received(self, exc: Exception) -> None:
+        self._finish(NatError(str(exc)))
+
+    def _finish(self, error: Exception | None) -> None:
+        if not self.answered.done():
+            if error is None:
+                self.answered.set_result(None)
+            else:
+                self.answered.set_exception(error)
+
+
+async def _exchange(
+    target: Target, request: bytes, seconds: float, is_answer: Callable[[bytes], bool]
+) -> list[tuple[bytes, IpAddress]]:
+    """Sends a datagram and gives the first answer, of a multicast group those of the next moments as well; a single
+    router answers from its own address."""
+    is_group = parse_ip(target.host).is_multicast
+    loop = asyncio.get_running_loop()
+    try:
+        transport, asking = await loop.create_datagram_endpoint(
+            lambda: _Asking(is_answer),
+            local_addr=("0.0.0.0", 0) if is_group else None,
+            remote_addr=None if is_group else target,
+            family=socket.AF_INET,
+        )
+    except OSError as error:
+        raise NatError(f"{target.host}: {error.strerror}") from None
+    try:
+        transport.sendto(request, target if is_group else None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asking.answered
+                await asyncio.sleep(_GATHER_SECONDS if is_group else 0)
+        return asking.answers
+    finally:
+        asking.answered.cancel()
+        transport.abort()
+
+
+def _address_towards(ip: IpAddress) -> IpAddress:
+    """Our own address on the way to another; nothing is sent."""
+    family = socket.AF_INET if ip.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect((str(ip), 9))
+        return parse_ip(probe.getsockname()[0])

@@ -1,0 +1,1 @@
+"""Peer manager, score service and discovery service."""

@@ -1,0 +1,1 @@
+"""What is kept of peers between connections and restarts."""

@@ -1,0 +1,95 @@
+"""The file of our network key: 64 hex digits (0x is accepted), mode 0600, made if it is missing."""
+
+import os
+import secrets
+import stat
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.identity.peer_id import Identity, IdentityError
+
+_LONGEST_FILE = 4096
+
+
+class IdentityFileError(Exception):
+    """The key cannot be had; the text says why and what to do."""
+
+
+class LoadedIdentity(NamedTuple):
+    """Our identity, and whether its key is new."""
+
+    identity: Identity
+    is_new: bool
+
+
+def new_secret() -> bytes:
+    """A random private key."""
+    while True:
+        secret = secrets.token_bytes(32)
+        try:
+            return Identity(secret).secret
+        except IdentityError:
+            continue
+
+
+def load_identity(config: P2pConfig) -> LoadedIdentity:
+    """The identity of `p2p.priv.raw`, or of the file `p2p.priv.path`; IdentityFileError if there is none to be had."""
+    if config.priv_raw is not None:
+        return LoadedIdentity(_identity(config.priv_raw, "p2p.priv.raw"), False)
+    path = config.priv_path
+    try:
+        text = _read(path)
+        if text is None:
+            secret = new_secret()
+            _write(path, secret)
+            return LoadedIdentity(Identity(secret), True)
+    except OSError as error:
+        raise IdentityFileError(f"network key file {path}: {error.strerror} (p2p.priv.path)") from None
+    return LoadedIdentity(_identity(_parse(text, path), path), False)
+
+
+def _identity(secret: bytes, source: str) -> Identity:
+    try:
+        return Identity(secret)
+    except IdentityError as error:
+        raise IdentityFileError(f"{source}: {error}") from None
+
+
+def _parse(text: str, path: str) -> bytes:
+    digits = text.strip().removeprefix("0x")
+    try:
+        if len(digits) == 64:
+            return bytes.fromhex(digits)
+    except ValueError:
+        pass
+    raise IdentityFileError(
+        f"network key file {path} is malformed: expected 64 hex digits; `rollup-node p2p genkey` makes them, and a"
+        " missing file is made anew (p2p.priv.path)"
+    )
+
+
+def _read(path: str) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise IdentityFileError(f"network key file {path} is not a file (p2p.priv.path)")
+        return os.read(descriptor, _LONGEST_FILE).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, secret: bytes) -> None:
+    """Writes the key so that no moment shows a part of it."""
+    parent = os.path.dirname(os.path.abspath(path))
+    os.makedirs(parent, exist_ok=True)
+    partial = f"{path}.{os.getpid()}"
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, f"{secret.hex()}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(partial, path)

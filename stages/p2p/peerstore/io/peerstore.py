@@ -1,0 +1,198 @@
+"""The peer store: addresses, keys, descriptions, metadata, scores, bans and blocks of peers. Times are Unix seconds;
+records expire by themselves (node-behaviour 13.12). All calls are short and synchronous."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from rollup_node.stages.p2p.config import MEMORY
+from rollup_node.stages.p2p.gating.connection_gater import Gater, GaterError, IpAddress, Subnet, parse_ip, parse_subnet
+from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, decode_known
+from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId
+from rollup_node.stages.p2p.peerstore.io.database import Database
+from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
+
+T = TypeVar("T")
+
+STATIC_TTL = 7 * 86400.0
+FOUND_TTL = 86400.0
+CLAIMED_TTL = 3600.0
+RECORD_TTL = 7 * 86400.0
+MOST_ADDRESSES = 16
+MOST_PEERS = 10_000
+CLEAN_EVERY = 4000
+"""Changes after which the store is cleaned, so that strangers cannot fill the disk."""
+
+_APPLICATION = 0x52504E31
+_SCHEMA = """
+create table if not exists addresses
+  (peer blob, address blob, expiry real, primary key (peer, address)) without rowid;
+create table if not exists records
+  (peer blob, kind text, value blob, expiry real, primary key (peer, kind)) without rowid;
+create table if not exists bans (subject text primary key, peer blob, expiry real) without rowid;
+create table if not exists blocks (subject text primary key, peer blob) without rowid;
+create table if not exists own (secret blob);
+"""
+_ADD_ADDRESS = "insert into addresses values (?, ?, ?) on conflict do update set expiry = max(expiry, excluded.expiry)"
+_KEEP_FRESHEST = """delete from addresses where peer = ?1 and address not in
+  (select address from addresses where peer = ?1 order by expiry desc limit ?2)"""
+_FRESH_ADDRESSES = "select address from addresses where peer = ? and expiry > ? order by expiry desc, address"
+_KNOWN = """select peer from addresses where expiry > ?1 union select peer from records where expiry > ?1
+  order by peer"""
+_OF_TYPES = "typeof(subject) = 'text' and typeof(peer) in ('blob', 'null')"
+_BANS = f"select subject, peer, expiry from bans where {_OF_TYPES} and typeof(expiry) = 'real'"
+_BLOCKS = f"select subject, peer from blocks where {_OF_TYPES}"
+_SET_RECORD = "insert or replace into records values (?, ?, ?, ?)"
+_OLDEST = """select peer from (select peer, max(expiry) as last from
+  (select peer, expiry from addresses union all select peer, expiry from records) group by peer)
+  order by last limit max(0, (select count(*) from
+  (select peer from addresses union select peer from records)) - ?)"""
+
+
+class PeerStore:
+    """See the module; StoreError if the file cannot be used."""
+
+    def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._changes = 0
+        self._database = Database(
+            path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA
+        )
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file now."""
+        return self._database.problem
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._database.close()
+
+    def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
+        """Remembers where a peer may be dialled, for `ttl` seconds; what is remembered for longer stays so."""
+        expiry = self._clock() + ttl
+        rows = [(peer, address.without_peer.encode(), expiry) for address in addresses]
+        self._database.write_all([*((_ADD_ADDRESS, row) for row in rows), (_KEEP_FRESHEST, (peer, MOST_ADDRESSES))])
+        self._count_change()
+
+    def addresses(self, peer: PeerId) -> list[Multiaddr]:
+        """Where a peer may be dialled, the one remembered longest first."""
+        return decode_known(raw for (raw,) in self._database.read(_FRESH_ADDRESSES, (peer, self._clock())))
+
+    def dialable(self) -> list[PeerId]:
+        """All peers with an address."""
+        query = "select distinct peer from addresses where expiry > ? order by peer"
+        return [peer for (peer,) in self._database.read(query, (self._clock(),))]
+
+    def known(self) -> list[PeerId]:
+        """All peers of whom anything is remembered."""
+        return [peer for (peer,) in self._database.read(_KNOWN, (self._clock(),))]
+
+    def remove(self, peer: PeerId) -> None:
+        """Forgets everything about a peer but its bans and blocks."""
+        self._database.write_all(_removals([peer]))
+
+    def clean(self) -> None:
+        """Drops what has expired, and the oldest beyond MOST_PEERS."""
+        now, self._changes = self._clock(), 0
+        self._database.write("delete from addresses where expiry <= ?", (now,))
+        self._database.write("delete from records where expiry <= ?", (now,))
+        self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MOST_PEERS,))))
+
+    def set_description(self, peer: PeerId, description: PeerDescription) -> None:
+        """Remembers what identify told."""
+        self._set(peer, "description", description, RECORD_TTL)
+
+    def description(self, peer: PeerId) -> PeerDescription | None:
+        """What identify told; None if it is not known."""
+        return self._get(peer, "description", PeerDescription)
+
+    def set_metadata(self, peer: PeerId, metadata: PeerMetadata) -> None:
+        """Remembers what discovery told."""
+        self._set(peer, "metadata", metadata, RECORD_TTL)
+
+    def metadata(self, peer: PeerId) -> PeerMetadata | None:
+        """What discovery told; None if it is not known."""
+        return self._get(peer, "metadata", PeerMetadata)
+
+    def set_scores(self, peer: PeerId, scores: PeerScores, ttl: float) -> None:
+        """Remembers scores for `ttl` seconds (100 epochs)."""
+        self._set(peer, "scores", scores, ttl)
+
+    def scores(self, peer: PeerId) -> PeerScores | None:
+        """The scores last remembered; None if there are none."""
+        return self._get(peer, "scores", PeerScores)
+
+    def set_key(self, peer: PeerId, key: bytes) -> None:
+        """Remembers the serialized public key behind a peer id."""
+        self._set(peer, "key", key, RECORD_TTL)
+
+    def key(self, peer: PeerId) -> bytes | None:
+        """The serialized public key behind a peer id; None if it is not known."""
+        return self._get(peer, "key", bytes)
+
+    def keep_identity(self, identity: Identity) -> None:
+        """Keeps a copy of our own network key."""
+        self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
+
+    def save_gate(self, gater: Gater) -> None:
+        """Writes all bans and blocks."""
+        bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
+        ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
+        blocks = [(peer.hex(), peer) for peer in gater.blocked_peers]
+        places: list[IpAddress | Subnet] = [*gater.blocked_ips, *gater.blocked_subnets]
+        self._database.write_all(
+            [
+                ("delete from bans", ()),
+                ("delete from blocks", ()),
+                *(("insert into bans values (?, ?, ?)", row) for row in (*bans, *ip_bans)),
+                *(("insert into blocks values (?, ?)", row) for row in blocks),
+                *(("insert into blocks values (?, null)", (str(place),)) for place in places),
+            ]
+        )
+
+    def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> Gater:
+        """All bans and blocks as they were saved, without those that damage made unreadable, and the networks of
+        `p2p.netrestrict`."""
+        gater = Gater(tuple(restricted_to))
+        for subject, peer, until in self._database.read(_BANS):
+            with suppress(GaterError):
+                if peer is not None:
+                    gater.peer_bans[peer] = until
+                else:
+                    gater.ip_bans[parse_ip(subject)] = until
+        for subject, peer in self._database.read(_BLOCKS):
+            with suppress(GaterError):
+                if peer is not None:
+                    gater.blocked_peers.add(peer)
+                elif "/" in subject:
+                    gater.blocked_subnets.add(parse_subnet(subject))
+                else:
+                    gater.blocked_ips.add(parse_ip(subject))
+        return gater
+
+    def _set(self, peer: PeerId, kind: str, value: object, ttl: float) -> None:
+        self._database.write(_SET_RECORD, (peer, kind, msgspec.msgpack.encode(value), self._clock() + ttl))
+        self._count_change()
+
+    def _count_change(self) -> None:
+        self._changes += 1
+        if self._changes >= CLEAN_EVERY:
+            self.clean()
+
+    def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
+        query = "select value from records where peer = ? and kind = ? and expiry > ?"
+        rows = self._database.read(query, (peer, kind, self._clock()))
+        try:
+            return msgspec.msgpack.decode(rows[0][0], type=of) if rows else None
+        except msgspec.MsgspecError:
+            return None
+
+
+def _removals(peers: Iterable[PeerId]) -> list[tuple[str, tuple[PeerId]]]:
+    return [
+        (f"delete from {table} where peer = ?", (peer,)) for peer in list(peers) for table in ("addresses", "records")
+    ]

@@ -1,0 +1,167 @@
+"""What `rollup-node p2p doctor` looks at: what decides whether a node has peers and gets blocks from them."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.host.host_api import Direction, HostEvent, PeerConnected
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.identity.peer_id import peer_text
+from rollup_node.stages.p2p.process.gossip_service import GossipService
+
+MOST_SHOWN = 32
+
+
+class Departed(msgspec.Struct, frozen=True):
+    """A connection that ended: why, and after how many seconds."""
+
+    peer: str
+    why: str
+    lasted: float
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Discovery: our own record and what it says of our address, the nodes in the table by what their records say of
+    their chain, and the datagrams that went no further by reason."""
+
+    record: str
+    endpoint: str
+    ip: str | None
+    tcp: int
+    udp: int
+    nodes: dict[str, int]
+    drops: dict[str, int]
+
+
+class Gossiped(msgspec.Struct, frozen=True, kw_only=True):
+    """Gossip: the topic that blocks of now are on, peers on and in the mesh of each topic, the mesh below which own
+    blocks go to all peers, blocks accepted and refused since the start, seconds since the last one, how many of our
+    own went out, who signs the chain's blocks, and whom our own key makes us."""
+
+    topic: str
+    topics: dict[str, int]
+    meshes: dict[str, int]
+    low: int
+    accepted: int
+    accepted_ago: float | None
+    refused: dict[str, int]
+    published: int
+    signer: str | None
+    own_signer: str | None
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it; `inbound_ever` counts peers from other machines that have reached us since the start, `observed` our
+    addresses as peers see them, `bans` the seconds left of each ban we issued."""
+
+    peer: str
+    chain_id: int
+    listens: tuple[str, ...]
+    is_listening: bool
+    low: int
+    high: int
+    inbound: int
+    outbound: int
+    inbound_ever: int
+    observed: dict[str, int]
+    known: int
+    dialable: int
+    static_missing: tuple[str, ...]
+    dial_problems: dict[str, str]
+    bans: dict[str, float]
+    blocked: int
+    departed: tuple[Departed, ...]
+    discovery: Found | None
+    gossip: Gossiped
+    problems: tuple[str, ...]
+
+
+class Examiner:
+    """Puts a diagnosis together. `discovery` gives it while it runs; `static` names the static peers."""
+
+    def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], DiscoveryServer | None]) -> None:
+        self._host, self._gossip, self._discovery = host, gossip, discovery
+        self._inbound_ever = 0
+        host.on_event(self._heard)
+
+    def examine(
+        self,
+        problems: tuple[str, ...],
+        static: tuple[bytes, ...],
+        signers: tuple[bytes | None, bytes | None],
+        published: int,
+    ) -> Diagnosis:
+        """The state now; `signers` are the chain's and our own."""
+        host, now = self._host, time.time()
+        connected = host.connections()
+        observed = Counter(
+            str(info.identified.observed)
+            for info in connected
+            if info.identified is not None and info.identified.observed is not None
+        )
+        return Diagnosis(
+            peer=peer_text(host.peer_id),
+            chain_id=host.config.rollup.l2_chain_id,
+            listens=tuple(map(str, host.addresses)),
+            is_listening=host.port != 0,
+            low=host.config.peers_lo,
+            high=host.config.peers_hi,
+            inbound=sum(info.direction is Direction.INBOUND for info in connected),
+            outbound=sum(info.direction is Direction.OUTBOUND for info in connected),
+            inbound_ever=self._inbound_ever,
+            observed=dict(observed.most_common(MOST_SHOWN)),
+            known=len(host.store.known()),
+            dialable=len(host.store.dialable()),
+            static_missing=tuple(peer_text(peer) for peer in static if host.connection(peer) is None),
+            dial_problems={peer_text(peer): text for peer, text in list(host.dialer.problems.items())[-MOST_SHOWN:]},
+            bans={peer_text(peer): round(until - now, 1) for peer, until in host.gater.peer_bans.items()},
+            blocked=len(host.gater.blocked_peers) + len(host.gater.blocked_ips) + len(host.gater.blocked_subnets),
+            departed=tuple(
+                Departed(peer_text(one.peer), one.why, round(one.lasted, 1))
+                for one in list(host.departures)[-MOST_SHOWN:]
+            ),
+            discovery=self._found(),
+            gossip=self._gossiped(signers, published),
+            problems=problems,
+        )
+
+    def _heard(self, event: HostEvent) -> None:
+        if isinstance(event, PeerConnected) and event.direction is Direction.INBOUND:
+            target = event.address.tcp
+            self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
+
+    def _found(self) -> Found | None:
+        server = self._discovery()
+        if server is None:
+            return None
+        advertised = server.service.local.advertised
+        return Found(
+            record=server.record.text,
+            endpoint=str(server.endpoint),
+            ip=None if advertised.ip is None else str(advertised.ip),
+            tcp=advertised.tcp,
+            udp=advertised.udp,
+            nodes=server.census._asdict(),
+            drops={drop.value: count for drop, count in server.service.drops.items()},
+        )
+
+    def _gossiped(self, signers: tuple[bytes | None, bytes | None], published: int) -> Gossiped:
+        gossip = self._gossip
+        signer, own = [None if address is None else f"0x{address.hex()}" for address in signers]
+        ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
+        return Gossiped(
+            topic=gossip.topic(time.time()),
+            topics={topic: len(gossip.router.topic_peers(topic)) for topic in gossip.topics},
+            meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},
+            low=gossip.router.params.d_lo,
+            accepted=gossip.accepted,
+            accepted_ago=ago,
+            refused=dict(gossip.refusals),
+            published=published,
+            signer=signer,
+            own_signer=own,
+        )

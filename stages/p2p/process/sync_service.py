@@ -1,0 +1,160 @@
+"""Blocks by request: serves those of our own chain to peers, and fills gaps of the unsafe chain from theirs
+(node-behaviour 13.6)."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.host.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
+from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
+from rollup_node.stages.p2p.reqresp.planner import Request, SyncPlanner, Target
+from rollup_node.stages.p2p.reqresp.server import SyncService
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+METHOD = "payload_by_number"
+_MOST_CODE = 5
+_IDLE_SECONDS = 10.0
+
+log = get_logger("p2p")
+
+ReadBlock = Callable[[int], Awaitable[ExecutionPayload | None]]
+"""The canonical block of a number; TimeoutError if that cannot be said in time."""
+
+
+class SyncServer:
+    """Answers peers' requests, within the limits."""
+
+    def __init__(self, host: Host, read: ReadBlock) -> None:
+        self._host, self._read = host, read
+        self._service = SyncService(host.config.rollup)
+        for protocol in sync_wire.protocols(host.config.rollup.l2_chain_id):
+            host.handle(protocol, self._serve)
+
+    async def _serve(self, stream: Stream) -> None:
+        began = time.monotonic()
+        wait = self._service.admit(stream.peer, began)
+        code, answer = ResultCode.UNKNOWN_ERROR, b""
+        if wait is not None:
+            await asyncio.sleep(wait)
+            code, answer = await self._answer(stream)
+        async with asyncio.timeout(sync_wire.WRITE_SECONDS):
+            await stream.write(answer or sync_wire.encode_refusal(code))
+        stream.close()
+        count(self._host, "server", code, time.monotonic() - began)
+
+    async def _answer(self, stream: Stream) -> tuple[ResultCode, bytes]:
+        try:
+            async with asyncio.timeout(sync_wire.READ_SECONDS):
+                number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
+        except (StreamError, TimeoutError) as error:
+            log.debug("a peer's request cannot be read", peer=short_text(stream.peer), why=str(error) or "too slow")
+            return ResultCode.UNKNOWN_ERROR, b""
+        code = self._service.check(number, time.time())
+        if number is None or code is not ResultCode.OK:
+            return code, b""
+        try:
+            block = await self._read(number)
+            if block is None:
+                return ResultCode.NOT_FOUND, b""
+            answer = sync_wire.encode_block(self._host.config.rollup, block)
+        except (TimeoutError, SszError) as error:
+            log.debug("a peer's request failed", number=number, why=str(error) or "the block could not be read in time")
+            return ResultCode.UNKNOWN_ERROR, b""
+        self._host.meter.set("p2p_payload_by_number", number, p2p_role="server")
+        return ResultCode.OK, answer
+
+
+class SyncClient:
+    """Asks peers for blocks; `on_block` hears of those that are known to be of the chain."""
+
+    def __init__(
+        self,
+        host: Host,
+        planner: SyncPlanner,
+        is_static: Callable[[PeerId], bool],
+        on_block: Callable[[ExecutionPayload], None],
+    ) -> None:
+        self._host, self._planner = host, planner
+        self._is_static, self._on_block = is_static, on_block
+        self._protocols = sync_wire.protocols(host.config.rollup.l2_chain_id)
+        self.activity = PeriodicTask("sync", self._step)
+        host.on_event(self._heard)
+
+    def want(self, head: int, target: Target) -> None:
+        """The blocks above number `head` and below the target are missing."""
+        self._deliver(self._planner.want(head, target, time.monotonic()))
+        self.activity.wake.set()
+
+    def _heard(self, event: HostEvent) -> None:
+        if isinstance(event, PeerIdentified):
+            if set(self._protocols) & set(event.identified.protocols):
+                self._planner.add_peer(event.peer, self._is_static(event.peer))
+                self.activity.wake.set()
+        elif isinstance(event, PeerDisconnected):
+            self._planner.remove_peer(event.peer)
+            self.activity.wake.set()
+
+    async def _step(self) -> float:
+        now = time.monotonic()
+        for request in self._planner.requests(now):
+            self._host.spawn(self._ask(request))
+        pause = self._planner.pause(now)
+        return _IDLE_SECONDS if pause is None else max(pause, 0.01)
+
+    async def _ask(self, request: Request) -> None:
+        began = time.monotonic()
+        answer = await self._exchange(request)
+        now = time.monotonic()
+        if isinstance(answer, Failed):
+            log.debug("a request failed", number=request.number, peer=short_text(request.peer), why=answer.reason)
+        count(self._host, "client", code_of(answer), now - began)
+        if isinstance(answer, Found):
+            self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
+        self._deliver(self._planner.answered(request, answer, now))
+        self._host.meter.set("p2p_payloads_quarantine_total", len(self._planner.quarantine))
+        self.activity.wake.set()
+
+    async def _exchange(self, request: Request) -> Answer:
+        """One request on a stream of its own."""
+        try:
+            async with asyncio.timeout(sync_wire.OPEN_SECONDS):
+                _, stream = await self._host.open_stream(request.peer, self._protocols)
+            try:
+                async with asyncio.timeout(sync_wire.WRITE_SECONDS):
+                    await stream.write(sync_wire.encode_request(request.number))
+                stream.close()
+                async with asyncio.timeout(sync_wire.READ_SECONDS):
+                    data = await stream.read_all(sync_wire.MOST_RESPONSE)
+            except BaseException:
+                stream.reset()
+                raise
+        except StreamError as error:
+            return Failed(str(error))
+        except TimeoutError:
+            return Failed("no answer in time")
+        return sync_wire.decode_response(self._host.config.rollup, request.number, data)
+
+    def _deliver(self, blocks: tuple[ExecutionPayload, ...]) -> None:
+        for block in blocks:
+            log.debug("a peer gave a missing block", number=block.block_number)
+            self._on_block(block)
+
+
+def code_of(answer: Answer) -> int:
+    """The result of a request as metrics have it: the server's code, or one beyond these for a failure."""
+    if isinstance(answer, Found):
+        return ResultCode.OK
+    return min(answer.code, _MOST_CODE) if isinstance(answer, Refused) else _MOST_CODE
+
+
+def count(host: Host, role: str, code: int, seconds: float) -> None:
+    """Counts one request, ours or a peer's."""
+    code = int(code)
+    host.meter.count("p2p_req_total", p2p_role=role, p2p_method=METHOD, result_code=code)
+    host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=code)

@@ -1,0 +1,1 @@
+"""The sync protocol payload_by_number."""

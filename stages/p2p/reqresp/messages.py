@@ -1,0 +1,118 @@
+"""The sync protocol `payload_by_number`: request and response as bytes (node-behaviour 13.6).
+
+A response is a result code and, if that is good, a version and the block in framed snappy: SSZ alone for version 0,
+after the parent beacon root for version 1. Which SSZ it is follows from the time of the number asked for.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+
+REQUEST_SIZE = 8
+MOST_RESPONSE = block_snappy.MOST_BYTES
+OPEN_SECONDS, READ_SECONDS, WRITE_SECONDS = 5.0, 10.0, 10.0
+_HEAD_SIZE = 5
+_SMALLEST_TRANSACTION = 40
+_PLAIN, _WITH_BEACON_ROOT = 0, 1
+
+
+class ResultCode(IntEnum):
+    """The first byte of a response."""
+
+    OK = 0
+    NOT_FOUND = 1
+    INVALID_REQUEST = 2
+    UNKNOWN_ERROR = 3
+
+
+class Found(NamedTuple):
+    """The block that was asked for; its hash is claimed, not checked."""
+
+    payload: ExecutionPayload
+
+
+class Refused(NamedTuple):
+    """The peer answered with a code other than OK, maybe one that is not known."""
+
+    code: int
+
+
+class Failed(NamedTuple):
+    """No good answer: a malformed response, or none at all."""
+
+    reason: str
+
+
+Answer = Found | Refused | Failed
+
+
+def protocols(chain_id: int) -> tuple[str, str]:
+    """The protocol's ids: op-node's, and with the slash at the end that the specifications and kona have."""
+    name = f"/opstack/req/payload_by_number/{chain_id}/0"
+    return name, f"{name}/"
+
+
+def encode_request(number: int) -> bytes:
+    """A request for a block number."""
+    return number.to_bytes(REQUEST_SIZE, "little")
+
+
+def decode_request(data: bytes) -> int | None:
+    """The number asked for; None for a request of another size."""
+    return int.from_bytes(data, "little") if len(data) == REQUEST_SIZE else None
+
+
+def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
+    """The response with a block; SszError for one that does not fit the forks of its time."""
+    version = block_message.version_at(config, payload.timestamp)
+    part = block_message.signed_part(payload, version)
+    kind = _WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN
+    return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + block_snappy.compress_framed(part)
+
+
+def encode_refusal(code: ResultCode) -> bytes:
+    """The response without a block."""
+    return bytes([code])
+
+
+def decode_response(config: RollupConfig, number: int, data: bytes) -> Answer:
+    """Reads the whole response to a request for a number. The block's hash is left to who knows which to expect."""
+    if not data:
+        return Failed("the response is empty")
+    if data[0] != ResultCode.OK:
+        return Refused(data[0])
+    if len(data) < _HEAD_SIZE:
+        return Failed("the response ends before the version")
+    kind = int.from_bytes(data[1:_HEAD_SIZE], "little")
+    version = block_message.version_at(config, _time_of(config, number))
+    if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
+        return Failed(f"response version {kind} for a block of version {version}")
+    content = block_snappy.decompress_framed(data[_HEAD_SIZE:])
+    if isinstance(content, SnappyFault):
+        return Failed(content.value)
+    return _read(content, version, number)
+
+
+def _read(content: bytes, version: int, number: int) -> Answer:
+    try:
+        read = block_message.read_signed_part(content, version)
+    except SszError as error:
+        return Failed(str(error))
+    payload = read.payload
+    if payload.block_number != number:
+        return Failed(f"block {payload.block_number} in place of {number}")
+    if read.withdrawals:
+        return Failed(f"{read.withdrawals} withdrawals")
+    if sum(map(len, payload.transactions)) < _SMALLEST_TRANSACTION * len(payload.transactions):
+        return Failed(f"{len(payload.transactions)} transactions too small to be any")
+    return Found(payload)
+
+
+def _time_of(config: RollupConfig, number: int) -> int:
+    return config.genesis.l2_time + (number - config.genesis.l2.number) * config.block_time

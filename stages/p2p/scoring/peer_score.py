@@ -1,0 +1,202 @@
+"""How much a peer is worth: the `light` scoring of OP Stack nodes (node-behaviour 13.8), or none.
+
+The total is an application score (how requests to the peer went), a penalty for many peers at one address, and one
+for misbehaviour, which decays. Topics are not scored: a refused block by itself costs its sender nothing.
+A peer that leaves with a total of zero or less keeps its record for a while, so that coming back clears nothing.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.p2p.scoring import decay as score_decay
+from rollup_node.stages.p2p.scoring.application_score import AppScores, app_params
+
+LIGHT, NONE = "light", "none"
+MOST_RETAINED = 10_000
+
+
+class Thresholds(NamedTuple):
+    """Totals below which a peer is treated worse: not gossiped with; not published to; not listened to at all. Peers
+    of a mesh whose median is below `opportunistic_graft` are complemented by better ones."""
+
+    gossip: float
+    publish: float
+    graylist: float
+    accept_px: float
+    opportunistic_graft: float
+
+
+class ScoreParams(NamedTuple):
+    """Weights and limits. `interval` and `retain` are seconds, decays are per interval. Addresses for which
+    `exempt` is true may hold any number of peers."""
+
+    thresholds: Thresholds
+    app_weight: float
+    colocation_weight: float
+    colocation_threshold: int
+    behaviour_weight: float
+    behaviour_threshold: float
+    behaviour_decay: float
+    interval: float
+    retain: float
+    exempt: Callable[[str], bool] = lambda address: False
+
+
+def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> ScoreParams:
+    """The parameters of `light` for a chain's block time in seconds."""
+    return ScoreParams(
+        thresholds=Thresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
+        app_weight=1.0,
+        colocation_weight=-35.0,
+        colocation_threshold=10,
+        behaviour_weight=-16.0,
+        behaviour_threshold=6.0,
+        behaviour_decay=score_decay.factor(10),
+        interval=score_decay.slot_seconds(block_time),
+        retain=score_decay.epochs_seconds(100, block_time),
+        exempt=exempt,
+    )
+
+
+def none(block_time: int) -> ScoreParams:
+    """The parameters of `none`: every total is zero, and nobody is below a threshold."""
+    return light(block_time)._replace(
+        thresholds=Thresholds(0.0, 0.0, 0.0, 0.0, 0.0), app_weight=0.0, colocation_weight=0.0, behaviour_weight=0.0
+    )
+
+
+def peer_scores(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScores":
+    """The scores by the option `p2p.scoring`, `light` or `none`."""
+    if scoring == NONE:
+        return PeerScores(none(block_time), AppScores(app_params(block_time, enabled=False)))
+    return PeerScores(light(block_time, exempt), AppScores(app_params(block_time)))
+
+
+class Snapshot(NamedTuple):
+    """A peer's total and what it is made of, before weights (node-behaviour 1.8: `scores.gossip`)."""
+
+    total: float
+    app: float
+    colocation: float
+    behaviour: float
+
+
+class _Record:
+    __slots__ = ("addresses", "behaviour", "gone_at")
+
+    def __init__(self) -> None:
+        self.addresses: tuple[str, ...] = ()
+        self.behaviour = 0.0
+        self.gone_at: float | None = None
+
+
+class PeerScores:
+    """The totals of all peers with a gossip stream, and of those that left with a bad one."""
+
+    def __init__(self, params: ScoreParams, app: AppScores) -> None:
+        self.params = params
+        self.thresholds = params.thresholds
+        self.app = app
+        self._records: dict[PeerId, _Record] = {}
+        self._retained: dict[PeerId, None] = {}
+        self._at_address: dict[str, set[PeerId]] = {}
+        self._refresh_at: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, peer: PeerId, addresses: Iterable[str]) -> None:
+        """A peer has come, or its connections have changed; `addresses` are the IPs of them all."""
+        record = self._records.setdefault(peer, _Record())
+        record.gone_at = None
+        self._retained.pop(peer, None)
+        self.app.connected(peer)
+        self._move(peer, record, tuple(dict.fromkeys(addresses)))
+
+    def remove(self, peer: PeerId, now: float) -> None:
+        """A peer has left."""
+        record = self._records.get(peer)
+        if record is None or record.gone_at is not None:
+            return
+        self.app.disconnected(peer)
+        if self.total(peer) > 0:
+            self._forget(peer)
+            return
+        record.gone_at = now
+        self._retained[peer] = None
+        if len(self._retained) > MOST_RETAINED:
+            self._forget(next(iter(self._retained)))
+
+    def penalize(self, peer: PeerId, count: int) -> None:
+        """Adds to the behaviour penalty."""
+        record = self._records.get(peer)
+        if record is not None:
+            record.behaviour += count
+
+    def refresh(self, now: float) -> None:
+        """Lets penalties decay and forgets who left long ago; does so once per interval however often it is called."""
+        self.app.refresh(now)
+        if self._refresh_at is None:
+            self._refresh_at = now + self.params.interval
+        while now >= self._refresh_at:
+            self._decay()
+            self._refresh_at = max(self._refresh_at + self.params.interval, now - 100 * self.params.interval)
+        for peer in list(self._retained):
+            gone_at = self._records[peer].gone_at
+            if gone_at is not None and now - gone_at <= self.params.retain:
+                break
+            self._forget(peer)
+
+    def total(self, peer: PeerId) -> float:
+        """The score that thresholds are held against; 0 for a peer not known."""
+        record = self._records.get(peer)
+        if record is None:
+            return 0.0
+        params = self.params
+        total = self.app.score(peer) * params.app_weight
+        if params.colocation_weight:
+            total += self._colocation(record) * params.colocation_weight
+        excess = record.behaviour - params.behaviour_threshold
+        return total + excess * excess * params.behaviour_weight if excess > 0 else total
+
+    def snapshot(self, peer: PeerId) -> Snapshot:
+        """The total in parts."""
+        record = self._records.get(peer)
+        if record is None:
+            return Snapshot(0.0, 0.0, 0.0, 0.0)
+        return Snapshot(self.total(peer), self.app.score(peer), self._colocation(record), record.behaviour)
+
+    def peers(self) -> Collection[PeerId]:
+        """All peers with a record."""
+        return self._records.keys()
+
+    def _decay(self) -> None:
+        for record in self._records.values():
+            if record.gone_at is None and record.behaviour:
+                record.behaviour *= self.params.behaviour_decay
+                if record.behaviour < score_decay.TO_ZERO:
+                    record.behaviour = 0.0
+
+    def _colocation(self, record: _Record) -> float:
+        total = 0.0
+        for address in record.addresses:
+            surplus = len(self._at_address.get(address, ())) - self.params.colocation_threshold
+            if surplus > 0 and not self.params.exempt(address):
+                total += surplus * surplus
+        return total
+
+    def _move(self, peer: PeerId, record: _Record, addresses: tuple[str, ...]) -> None:
+        for address in record.addresses:
+            others = self._at_address[address]
+            others.discard(peer)
+            if not others:
+                del self._at_address[address]
+        for address in addresses:
+            self._at_address.setdefault(address, set()).add(peer)
+        record.addresses = addresses
+
+    def _forget(self, peer: PeerId) -> None:
+        self._move(peer, self._records[peer], ())
+        del self._records[peer]
+        self._retained.pop(peer, None)

@@ -1,0 +1,1 @@
+"""Noise, the security transport of libp2p."""

@@ -1,0 +1,151 @@
+"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its noise key, and may name stream
+muxers so that none need be negotiated afterwards; then a byte stream is cut into sealed messages. Sans-I/O."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.p2p.identity.peer_id import (
+    Identity,
+    IdentityError,
+    PeerId,
+    PublicKey,
+    decode_public_key,
+    peer_text,
+)
+from rollup_node.stages.p2p.security.noise_handshake import (
+    LONGEST,
+    TAG_BYTES,
+    Cipher,
+    HandshakeXX,
+    NoiseError,
+    NoiseKeys,
+)
+
+PROTOCOL = "/noise"
+LONGEST_PLAIN = LONGEST - TAG_BYTES
+_SIGNED_PREFIX = b"noise-libp2p-static-key:"
+_LONGEST_PAYLOAD = 4096
+_MOST_MUXERS = 32
+_KEY_FIELD, _SIGNATURE_FIELD, _EXTENSIONS_FIELD, _MUXERS_FIELD = 1, 2, 4, 2
+
+
+class Secured(NamedTuple):
+    """The outcome of a handshake: the other end, the muxers it named, and the byte stream."""
+
+    peer: PeerId
+    key: PublicKey
+    muxers: tuple[str, ...]
+    stream: "SealedStream"
+
+
+class Handshake:
+    """One side of the handshake; the outcome stands in `secured`. `expected` is the peer that was dialled, `muxers`
+    are ours in order of preference (none: the early negotiation is not offered)."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        keys: NoiseKeys,
+        *,
+        initiator: bool,
+        muxers: Sequence[str] = (),
+        expected: PeerId | None = None,
+    ) -> None:
+        self.secured: Secured | None = None
+        self._noise = HandshakeXX(keys, initiator=initiator)
+        self._payload = _payload(identity, self._noise.static, muxers)
+        self._expected = expected
+
+    def start(self) -> bytes:
+        """The initiator's first message."""
+        return self._noise.write(b"")
+
+    def receive(self, message: bytes) -> bytes | None:
+        """Takes a message of the other end; our answer, if there is one. NoiseError for anything wrong."""
+        payload = self._noise.read(message)
+        proof = None
+        if static := self._noise.remote_static:
+            proof = _read_payload(payload, static, self._expected)
+        answer = self._noise.write(self._payload) if self._noise.is_ours else None
+        if proof is not None and self._noise.is_over:
+            self.secured = Secured(*proof, SealedStream(*self._noise.split()))
+        return answer
+
+
+class SealedStream:
+    """The encrypted byte stream: messages of at most 65,535 bytes, each with its length before it."""
+
+    def __init__(self, sender: Cipher, receiver: Cipher) -> None:
+        self._sender, self._receiver = sender, receiver
+        self._unframer = Unframer()
+
+    def seal(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
+        """The pieces to send, in order."""
+        view = memoryview(plain)
+        out = []
+        for offset in range(0, len(view), LONGEST_PLAIN):
+            sealed = self._sender.seal(view[offset : offset + LONGEST_PLAIN])
+            out += [len(sealed).to_bytes(2, "big"), sealed]
+        return out
+
+    def receive(self, data: bytes) -> list[bytes]:
+        """The plain bytes of all messages complete now; at most one message waits for its end."""
+        return [self._receiver.open(sealed) for sealed in self._unframer.receive(data)]
+
+
+class Unframer:
+    """Cuts a byte stream into messages by their two-byte lengths."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take_rest(self) -> bytes:
+        """The bytes after the last message given out, once."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def receive(self, data: bytes, most: int | None = None) -> list[bytes]:
+        """The messages complete now, at most `most` of them."""
+        buffer = self._rest + data if self._rest else data
+        found: list[bytes] = []
+        offset = 0
+        while len(buffer) - offset >= 2 and (most is None or len(found) < most):
+            end = offset + 2 + int.from_bytes(buffer[offset : offset + 2], "big")
+            if end > len(buffer):
+                break
+            found.append(buffer[offset + 2 : end])
+            offset = end
+        self._rest = buffer[offset:]
+        return found
+
+
+def framed(message: bytes) -> bytes:
+    """A handshake message with its length."""
+    return len(message).to_bytes(2, "big") + message
+
+
+def _payload(identity: Identity, static: bytes, muxers: Sequence[str]) -> bytes:
+    out = protobuf.data(_KEY_FIELD, identity.public_key.encode())
+    out += protobuf.data(_SIGNATURE_FIELD, identity.sign(_SIGNED_PREFIX + static))
+    if muxers:
+        out += protobuf.data(_EXTENSIONS_FIELD, b"".join(protobuf.data(_MUXERS_FIELD, name) for name in muxers))
+    return out
+
+
+def _read_payload(payload: bytes, static: bytes, expected: PeerId | None) -> tuple[PeerId, PublicKey, tuple[str, ...]]:
+    """Peer, key and muxers of the other end; NoiseError unless it proves to own the noise key `static`."""
+    if len(payload) > _LONGEST_PAYLOAD:
+        raise NoiseError(f"handshake payload of {len(payload)} bytes")
+    try:
+        fields = protobuf.parse(payload, most_fields=64)
+        signature = fields.raw(_SIGNATURE_FIELD) or b""
+        named = protobuf.parse(fields.raw(_EXTENSIONS_FIELD) or b"", _MOST_MUXERS).all_raw(_MUXERS_FIELD)
+        key = decode_public_key(fields.raw(_KEY_FIELD) or b"")
+    except (protobuf.ProtobufError, IdentityError) as error:
+        raise NoiseError(f"handshake payload: {error}") from None
+    if not key.verify(_SIGNED_PREFIX + static, signature):
+        raise NoiseError("the other end does not prove its identity")
+    if expected is not None and key.peer_id != expected:
+        raise NoiseError(f"the other end is {peer_text(key.peer_id)}, not {peer_text(expected)}")
+    return key.peer_id, key, tuple(name.decode(errors="replace") for name in named)

@@ -1,0 +1,1 @@
+"""The rpc process and its servers."""

@@ -1,0 +1,171 @@
+"""Which chain the options mean."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.setup.chain import ChosenChain, choose_chain
+from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.protocol.config_json import rollup_config_object, rollup_config_text
+
+SEPOLIA = find_network("op-sepolia").config
+OWN_L1 = {"chainId": 900, "cancunTime": 0, "blobSchedule": {"cancun": {"baseFeeUpdateFraction": 3338477}}}
+
+
+class Said:
+    """Collects the lines to log."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.errors: list[str] = []
+
+
+def choose(*words: str, said: Said | None = None) -> ChosenChain:
+    said = said or Said()
+    words = ("--l1.beacon=http://b", *words)
+    return choose_chain(parse_options(words, {}).values, said.warnings.append, said.errors.append)
+
+
+def refused(*words: str) -> str:
+    with pytest.raises(OptionError) as caught:
+        choose(*words)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def rollup_file(folder: Path, **changes: Any) -> str:
+    """A rollup.json of a chain of our own on OP Sepolia's pattern; None removes a key."""
+    values = rollup_config_object(SEPOLIA) | {"l2_chain_id": 901} | changes
+    path = folder / "rollup.json"
+    path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
+    return f"--rollup.config={path}"
+
+
+def test_a_network() -> None:
+    chain = choose("--network=OP-Sepolia")
+    assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
+
+
+def test_the_network_wins_over_the_file_with_an_error_line() -> None:
+    said = Said()
+    assert choose("--network=op-sepolia", "--rollup.config=/nowhere", said=said).config == SEPOLIA
+    assert said.errors == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
+
+
+def test_a_file(tmp_path: Path) -> None:
+    said = Said()
+    chain = choose(rollup_file(tmp_path, colour="red"), said=said)
+    assert chain.config == msgspec.structs.replace(SEPOLIA, l2_chain_id=901)
+    assert chain.name == f"file {tmp_path}/rollup.json"
+    assert said.warnings == [f'file {tmp_path}/rollup.json has an unknown key, which is ignored: "colour"']
+
+
+def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path) -> None:
+    known = rollup_file(tmp_path, chain_op_config=None, l2_chain_id=SEPOLIA.l2_chain_id)
+    assert choose(known).config == SEPOLIA
+    assert refused(rollup_file(tmp_path, chain_op_config=None)).startswith("cfg.Rollup.ChainOpConfig is nil")
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"block_time": 0}, "rollup config error: block time cannot be 0 (file "),
+        ({"block_time": "2"}, "rollup config error: block_time must be a whole number of at most 64 bits, got '2'"),
+        ({"canyon_time": None}, "rollup config error: fork delta set (to 1703203200), but prior fork canyon missing"),
+        ({"l1_chain_id": None}, "rollup config error: L1 chain ID must not be nil"),
+        ({"l1_chain_id": 900}, "failed to read chain spec: L1 chain 900 is not built in"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+    assert refused(rollup_file(tmp_path, **changes)).startswith(text)
+
+
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    assert refused(f"--rollup.config={tmp_path}/none") == (
+        f"failed to read rollup config: {tmp_path}/none: No such file or directory"
+    )
+    assert refused(f"--rollup.config={tmp_path}").endswith("Is a directory")
+    (tmp_path / "half").write_text(rollup_config_text(SEPOLIA)[:100])
+    assert refused(f"--rollup.config={tmp_path}/half").startswith("rollup config error: not JSON: ")
+    (tmp_path / "long").write_bytes(b" " * (5 << 20))
+    assert "longer than" in refused(f"--rollup.config={tmp_path}/long")
+
+
+def test_overrides_act_when_given() -> None:
+    config = choose(
+        "--network=op-sepolia",
+        "--override.karst=1790000000",
+        "--override.pectrablobschedule=5",
+        "--override.keep-karst-upgrade-gas=false",
+        "--override.canyon=0",
+    ).config
+    assert config.fork_times == SEPOLIA.fork_times | {"karst": 1790000000, "canyon": 0}
+    assert config.pectra_blob_schedule_time == 5
+    assert config.keep_karst_upgrade_gas is False
+
+
+def test_overrides_are_checked() -> None:
+    assert refused("--network=op-sepolia", "--override.delta=1").startswith(
+        "rollup config error: fork delta set to 1, but prior fork canyon has higher offset 1699981200 (op-sepolia)"
+    )
+
+
+def test_blobs_need_a_beacon(tmp_path: Path) -> None:
+    def choose_without(*words: str) -> ChosenChain:
+        return choose_chain(parse_options(words, {}).values, print, print)
+
+    with pytest.raises(OptionError, match=r"^misconfigured L1 Beacon API endpoint: expected L1 Beacon API"):
+        choose_without("--network=op-sepolia")
+    choose_without("--network=op-sepolia", "--l1.beacon.ignore")
+    early = rollup_file(
+        tmp_path,
+        **{key: None for key in rollup_config_object(SEPOLIA) if key.endswith("_time") and key[0] in "efghijkl"},
+    )
+    assert "ecotone" not in choose_without(early).config.fork_times
+
+
+def test_a_chain_older_than_prague_needs_its_pectra_time() -> None:
+    assert refused("--network=shape-sepolia").startswith("probably missing Pectra blob schedule")
+    choose("--network=shape-sepolia", "--ignore-missing-pectra-blob-schedule")
+    choose("--network=shape-sepolia", "--override.pectrablobschedule=1742486400")
+
+
+def test_alt_da_chains_are_not_available_yet() -> None:
+    assert refused("--network=redstone-mainnet").startswith("not available yet: Alt-DA")
+
+
+def test_an_l1_of_our_own(tmp_path: Path) -> None:
+    rollup = rollup_file(tmp_path, l1_chain_id=900)
+    spec = tmp_path / "l1.json"
+    option = f"--rollup.l1-chain-config={spec}"
+    spec.write_text(json.dumps({"config": OWN_L1}))
+    chain = choose(rollup, option)
+    assert [fork.name for fork in chain.l1_chain.blob_forks] == ["cancun"]
+    spec.write_text(json.dumps(OWN_L1 | {"chainId": 5}))
+    assert refused(rollup, option).startswith("l1 chain config chain ID mismatch")
+    spec.write_text(json.dumps({"chainId": 900}))
+    assert refused(rollup, option).startswith("L1 chain config does not have a blob schedule config")
+    spec.unlink()
+    assert refused(rollup, option) == f"failed to read chain spec: {spec}: No such file or directory"
+
+
+def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
+    rollup = rollup_file(tmp_path, lagoon_time=1900000000)
+    assert refused(rollup).startswith("the Lagoon upgrade is scheduled")
+    file = tmp_path / "set.json"
+    option = f"--interop.dependency-set={file}"
+    file.write_text('{"dependencies":{"901":{},"902":{}},"overrideMessageExpiryWindow":7}')
+    assert choose(rollup, option).config.dependency_set_size == 2
+    for text in ("{}", '{"dependencies":{}}', '{"dependencies":{"x":{}}}', "[", '{"dependencies":[901]}'):
+        file.write_text(text)
+        assert refused(rollup, option).startswith("failed to read dependency set")
+
+
+def test_a_registry_chain_depends_on_itself_or_on_its_set() -> None:
+    assert choose("--network=op-sepolia", "--override.lagoon=1900000000").config.dependency_set_size == 1
+    assert choose("--network=rehearsal-0-bn-0-rehearsal-0-bn").config.dependency_set_size == 2

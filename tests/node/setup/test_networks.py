@@ -1,0 +1,115 @@
+"""The built-in networks."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.setup.networks import find_network, network_names, network_of_chain
+from rollup_node.stages.protocol.config import ChainOpConfig
+from rollup_node.stages.protocol.config_check import ConfigError, check_config
+from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_text
+
+NUMBER = 66
+WITHOUT_PRIOR_FORKS = {"rehearsal-0-bn-0-rehearsal-0-bn", "rehearsal-0-bn-1-rehearsal-0-bn"}
+
+
+def test_op_sepolia() -> None:
+    network = find_network("op-sepolia")
+    config = network.config
+    assert (config.l1_chain_id, config.l2_chain_id, config.block_time) == (11155111, 11155420, 2)
+    assert config.genesis.l2_time == 1691802540
+    assert config.genesis.system_config.batcher.hex() == "8f23bb38f531600e5d8fddaaec41f13fab46e98c"
+    assert config.channel_timeout == 300
+    assert config.fork_times["regolith"] == 0
+    assert config.fork_times["granite"] == 1723478400
+    assert config.pectra_blob_schedule_time == 1742486400
+    assert config.chain_op_config == ChainOpConfig(6, 50, 250)
+    assert config.protocol_versions == bytes(20)
+
+
+def test_all_networks_are_there_and_every_configuration_is_good() -> None:
+    assert len(network_names()) == NUMBER
+    for name in network_names():
+        config = find_network(name).config
+        assert parse_rollup_config(rollup_config_text(config).encode()).config.fork_times == config.fork_times
+        if name not in WITHOUT_PRIOR_FORKS:
+            check_config(config)
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_PRIOR_FORKS))
+def test_the_rehearsals_skipped_forks(name: str) -> None:
+    with pytest.raises(ConfigError, match="prior fork karst missing"):
+        check_config(find_network(name).config)
+
+
+def test_names_in_any_case_and_aliases() -> None:
+    assert find_network("OP-Mainnet") == find_network("mainnet")
+    assert find_network("SEPOLIA").name == "op-sepolia"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("op-seplia", 'invalid network: "op-seplia"; did you mean op-sepolia or '),
+        ("x", 'invalid network: "x"'),
+        ("a\nb", 'invalid network: "a\\nb"'),
+    ],
+)
+def test_an_unknown_network_gives_the_nearest_names(name: str, text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        find_network(name)
+    assert str(caught.value).startswith(text)
+
+
+def test_a_chain_is_found_by_its_id() -> None:
+    found = network_of_chain(10)
+    assert found is not None and found.name == "op-mainnet"
+    assert network_of_chain(424242) is None
+
+
+def chains(registry: Path) -> dict[str, dict[str, Any]]:
+    files = [file for file in registry.glob("configs*/*/*.toml") if file.name != "superchain.toml"]
+    return {f"{file.stem}-{file.parent.name}": tomllib.loads(file.read_text()) for file in files}
+
+
+def test_every_network_is_the_registry_s_chain(shared_data: Path) -> None:
+    found = chains(shared_data / "registry")
+    assert sorted(found) == list(network_names())
+    for name, chain in found.items():
+        config, genesis, system = find_network(name).config, chain["genesis"], chain["genesis"]["system_config"]
+        assert config.l2_chain_id == chain["chain_id"]
+        assert (config.block_time, config.seq_window_size) == (chain["block_time"], chain["seq_window_size"])
+        assert config.max_sequencer_drift == chain["max_sequencer_drift"]
+        assert f"0x{config.genesis.l1.hash.hex()}" == genesis["l1"]["hash"].lower()
+        assert f"0x{config.genesis.l2.hash.hex()}" == genesis["l2"]["hash"].lower()
+        assert (config.genesis.l1.number, config.genesis.l2.number) == (
+            genesis["l1"]["number"],
+            genesis["l2"]["number"],
+        )
+        assert f"0x{config.genesis.system_config.scalar.hex()}" == system["scalar"].lower()
+        assert config.genesis.system_config.gas_limit == system["gasLimit"]
+        assert f"0x{config.deposit_contract.hex()}" == chain["addresses"]["OptimismPortalProxy"].lower()
+        assert f"0x{config.l1_system_config.hex()}" == chain["addresses"]["SystemConfigProxy"].lower()
+        times = {key.removesuffix("_time"): time for key, time in chain["hardforks"].items() if key.endswith("_time")}
+        assert config.pectra_blob_schedule_time == times.pop("pectra_blob_schedule", None)
+        assert config.fork_times == {"regolith": 0} | times
+        assert config.keep_karst_upgrade_gas is chain["hardforks"].get("keep_karst_upgrade_gas", False)
+        assert (config.alt_da is not None) is ("alt_da" in chain)
+
+
+def test_inherited_fork_times_stand_in_the_chain_s_own_file(shared_data: Path) -> None:
+    """A chain that joined its superchain at some time has every later fork of it, unless it has left since."""
+    registry = shared_data / "registry"
+    for file in registry.glob("configs/*/superchain.toml"):
+        shared = tomllib.loads(file.read_text())["hardforks"]
+        for chain_file in file.parent.glob("*.toml"):
+            chain = tomllib.loads(chain_file.read_text())
+            joined = chain.get("superchain_time")
+            if chain_file == file or joined is None:
+                continue
+            later = {key: time for key, time in shared.items() if time >= max(joined, chain["genesis"]["l2_time"])}
+            own = {key: chain["hardforks"].get(key) for key in later}
+            assert own == later, chain_file.name

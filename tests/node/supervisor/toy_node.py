@@ -1,0 +1,54 @@
+"""A node of toy stages for the supervisor's tests: `python toy_node.py FOLDER '{"json": "settings"}'`. Its rows are
+`left`, `right` and two copies of `hand`."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from toy_stages import CHANNELS, ToyConfig
+
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.supervisor import run_node
+from rollup_node.node.supervisor.watchdog import Limits
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.processes import Row
+from rollup_node.stages.io.log import Level
+
+
+def main(folder: str, given: dict[str, Any]) -> int:
+    """Runs the toy node with the given settings."""
+
+    async def check() -> None:
+        await asyncio.sleep(given.get("check_seconds", 0))
+        if given.get("check") == "bug":
+            raise ValueError("a bug in the check")
+        if given.get("check"):
+            raise SetupError(given["check"])
+
+    def row(role: str, copies: int = 1, build: str = "toy_stages:build") -> Row:
+        config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
+        return Row(role, given.get("build", build), config, copies, numbered=copies > 1, stop=given.get("stop", 3.0))
+
+    rows = [row("left"), row("right"), row("hand", copies=2)]
+    if "job" in given:
+        output = os.dup(1)
+        config = ToyConfig("job", folder, output=output, code=given["job"])
+        rows.append(Row("job", "toy_stages:build", config, one_shot=True, keep=(output,)))
+    settings = NodeSettings(
+        version="toy",
+        log=LogSettings(Level.DEBUG, given.get("format", "json")),
+        runtime_dir=Path(given["runtime_dir"]) if "runtime_dir" in given else None,
+        check=check if "check" in given else None,
+        channels=CHANNELS,
+        log_output=2 if "job" in given else 1,
+        limits=Limits(**{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7} | given.get("limits", {})),
+    )
+    return run_node(rows, settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}))

@@ -1,0 +1,10 @@
+from rollup_node.node.system.exit_codes import LONGEST_LINE, one_line
+
+
+def test_a_line_stays_one_and_printable() -> None:
+    assert one_line("a file \u00fc, said:\n\x1b[31mred\x00 \udcff") == r"a file ü, said:\n\x1b[31mred\x00 \udcff"
+
+
+def test_a_long_line_is_cut() -> None:
+    assert one_line("a" * LONGEST_LINE) == "a" * LONGEST_LINE
+    assert one_line("a" * (LONGEST_LINE + 1)) == "a" * LONGEST_LINE + "..."

@@ -1,0 +1,146 @@
+"""The formats of log lines and the names of levels."""
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter, parse_level, take_library_lines
+from rollup_node.stages.io import log
+from rollup_node.stages.io.log import Level, Record
+
+MOMENT = 1_724_000_000.125
+
+
+def record(message: str = "new head", trace: str | None = None, part: str = "l1", **fields: object) -> Record:
+    return Record(MOMENT, Level.INFO, "l1", part, message, fields, trace)
+
+
+@pytest.mark.parametrize(
+    ("text", "level"),
+    [
+        ("silent", Level.SILENT),
+        ("0", Level.SILENT),
+        ("error", Level.ERROR),
+        ("eror", Level.ERROR),
+        ("crit", Level.ERROR),
+        ("1", Level.ERROR),
+        ("WARN", Level.WARN),
+        ("2", Level.WARN),
+        ("info", Level.INFO),
+        ("3", Level.INFO),
+        ("dbug", Level.DEBUG),
+        ("debug", Level.DEBUG),
+        ("4", Level.DEBUG),
+        ("Detail", Level.DETAIL),
+        ("trace", Level.DETAIL),
+        ("trce", Level.DETAIL),
+        ("5", Level.DETAIL),
+    ],
+)
+def test_levels_have_names_numbers_and_aliases(text: str, level: Level) -> None:
+    assert parse_level(text) is level
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown log level 'loud': use one of silent, error, warn, info, debug, det"):
+        parse_level("loud")
+
+
+def test_text_is_logfmt() -> None:
+    line = formatter(LogSettings())(record(number=5, hash=b"\x01\xff", empty="", odd='a "b"', none=None, yes=True))
+    assert line == (
+        b't=2024-08-18T16:53:20.125Z lvl=info process=l1 msg="new head" number=5 hash=0x01ff empty="" '
+        b'odd="a \\"b\\"" none=null yes=true\n'
+    )
+
+
+def test_the_part_is_named_where_it_is_not_the_process() -> None:
+    assert b" process=l1 part=heads msg=hi\n" in formatter(LogSettings())(record("hi", part="heads"))
+
+
+def test_the_process_id_is_shown_when_asked() -> None:
+    pid = os.getpid()
+    assert f" pid={pid} ".encode() in formatter(LogSettings(pid=True))(record())
+    assert json.loads(formatter(LogSettings(format="json", pid=True))(record()))["pid"] == pid
+    assert f" pid={pid}".encode() in formatter(LogSettings(format="terminal", pid=True))(record())
+
+
+def test_json_is_one_object_per_line() -> None:
+    line = formatter(LogSettings(format="json"))(record(number=1 << 200, msg="taken", hash=b"\x01", nan=float("nan")))
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == {
+        "t": "2024-08-18T16:53:20.125Z",
+        "lvl": "info",
+        "process": "l1",
+        "msg": "new head",
+        "number": 1 << 200,
+        "msg_": "taken",
+        "hash": "0x01",
+        "nan": "nan",
+    }
+
+
+def test_pretty_json_is_the_same_over_several_lines() -> None:
+    pretty = formatter(LogSettings(format="json-pretty"))(record(number=5))
+    assert pretty.count(b"\n") > 5
+    assert json.loads(pretty) == json.loads(formatter(LogSettings(format="json"))(record(number=5)))
+
+
+def test_color_acts_on_text_and_terminal_only() -> None:
+    for form in FORMATS:
+        line = formatter(LogSettings(format=form, color=True))(record(number=5))
+        assert (b"\x1b[32m" in line) == (form in ("text", "terminal"))
+    assert b"\x1b" not in formatter(LogSettings(format="terminal"))(record(number=5))
+
+
+def test_a_traceback_follows_its_line() -> None:
+    line = formatter(LogSettings())(record("a bug", trace="Traceback:\n  one\n\x1b[2Jtwo\n"))
+    assert line.endswith(b'msg="a bug"\nTraceback:\n  one\n\\x1b[2Jtwo\n')
+    assert json.loads(formatter(LogSettings(format="json"))(record("a bug", trace="one\ntwo")))["trace"] == "one\ntwo"
+
+
+@given(st.text(), st.text(), st.sampled_from(FORMATS))
+def test_no_text_breaks_a_line_or_reaches_the_terminal_raw(message: str, value: str, form: str) -> None:
+    line = formatter(LogSettings(format=form))(record(message, value=value)).decode()
+    if form.startswith("json"):
+        assert (json.loads(line)["msg"], json.loads(line)["value"]) == (message, value)
+    else:
+        assert line.endswith("\n")
+        assert line[:-1].isprintable()
+
+
+@pytest.fixture
+def library_lines() -> Iterator[list[Record]]:
+    """What libraries write, as our records."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    lines: list[Record] = []
+    log.configure("l1", Level.DEBUG, lines.append)
+    take_library_lines(Level.DEBUG)
+    yield lines
+    logging.captureWarnings(False)
+    root.handlers[:], root.level = handlers, level
+    log.configure("", Level.WARN, log.plain)
+
+
+def test_lines_of_libraries_become_ours(library_lines: list[Record]) -> None:
+    logging.getLogger("aiohttp.client").info("quiet %d", 1)
+    logging.getLogger("asyncio").debug("quieter")
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        logging.getLogger("asyncio").exception("a task failed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old stuff", stacklevel=1)
+    first, second, third = library_lines
+    assert (first.level, first.part, first.message) == (Level.DEBUG, "aiohttp.client", "quiet 1")
+    assert second.level is Level.ERROR
+    assert "ValueError: boom" in (second.trace or "")
+    assert (third.level, third.part) == (Level.WARN, "py.warnings")

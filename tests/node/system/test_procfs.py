@@ -1,0 +1,49 @@
+"""What the kernel tells about processes."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+from rollup_node.node.system.procfs import read_stat, thread_count
+
+
+def test_our_own_figures() -> None:
+    before = read_stat(os.getpid())
+    assert before is not None
+    deadline = time.process_time() + 0.05
+    while time.process_time() < deadline:
+        pass
+    after = read_stat(os.getpid())
+    assert after is not None
+    assert after.state == "R"
+    assert after.start_ticks == before.start_ticks > 0
+    assert after.cpu > before.cpu
+    assert after.resident > 10_000_000
+
+
+def test_odd_names_do_not_confuse_it() -> None:
+    code = "import setproctitle, time; setproctitle.setthreadtitle(') R 1 ('); print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as odd:
+        assert odd.stdout is not None
+        odd.stdout.readline()
+        time.sleep(0.05)
+        stat = read_stat(odd.pid)
+        odd.kill()
+    assert stat is not None
+    assert (stat.state, stat.start_ticks > 0) == ("S", True)
+
+
+def test_nobody_has_no_figures() -> None:
+    assert read_stat(2**22 + 1) is None
+
+
+def test_threads_are_counted() -> None:
+    before = thread_count()
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    assert thread_count() == before + 1
+    end.set()
+    thread.join()

@@ -1,0 +1,158 @@
+"""The runtime directory: made, held, swept, removed."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.procfs import read_stat
+from rollup_node.node.system.runtime_dir import (
+    DirectoryInUseError,
+    ProcessEntry,
+    RuntimeDirectory,
+    open_runtime_directory,
+    read_processes,
+    replace_file,
+    take_lock,
+)
+
+SHORT = 20
+
+
+@pytest.fixture
+def folder(leftovers: Any) -> Path:
+    """A folder with a short path."""
+    path: Path = leftovers.folder
+    return path
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def entry(pid: int, start_ticks: int | None = None) -> ProcessEntry:
+    if start_ticks is None:
+        stat = read_stat(pid)
+        assert stat is not None
+        start_ticks = stat.start_ticks
+    return ProcessEntry("l1", 0, pid, 1, time.time(), start_ticks)
+
+
+def abandon(directory: RuntimeDirectory) -> None:
+    """As if its node had been killed."""
+    os.close(directory.lock)
+
+
+def test_a_directory_of_its_own_is_private_and_goes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    directory = open_runtime_directory(None, SHORT)
+    assert directory.path.parent == folder
+    assert directory.path.stat().st_mode & 0o777 == 0o700
+    assert directory.sockets.stat().st_mode & 0o777 == 0o700
+    directory.write_processes([entry(os.getpid())])
+    (directory.metrics / "l1.prom").touch()
+    directory.remove()
+    assert not directory.path.exists()
+
+
+def test_an_unusable_xdg_folder_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "absent"))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    directory = open_runtime_directory(None, SHORT)
+    assert directory.path.parent == folder
+    directory.remove()
+
+
+def test_a_given_directory_stays_with_what_is_not_ours(folder: Path) -> None:
+    given = folder / "given"
+    given.mkdir()
+    (given / "keep").touch()
+    (given / "metrics").mkdir()
+    (given / "metrics" / "mine.txt").touch()
+    (given / "ipc").mkdir()
+    (given / "ipc" / "mine.py").touch()
+    directory = open_runtime_directory(given, SHORT)
+    assert not directory.created
+    directory.write_processes([entry(os.getpid())])
+    (directory.metrics / "l1.prom").touch()
+    (directory.sockets / "l1.blocks.sock").touch()
+    directory.remove()
+    kept = ["ipc", "ipc/mine.py", "keep", "metrics", "metrics/mine.txt"]
+    assert sorted(str(path.relative_to(given)) for path in given.rglob("*")) == kept
+
+
+def test_a_given_directory_that_the_node_made_goes(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "a" / "b", SHORT)
+    assert directory.created
+    directory.remove()
+    assert not (folder / "a" / "b").exists()
+
+
+def test_two_nodes_cannot_share_one(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "d", SHORT)
+    with pytest.raises(DirectoryInUseError, match=rf"d is in use by another node \(pid {os.getpid()}\)"):
+        open_runtime_directory(folder / "d", SHORT)
+    directory.remove()
+
+
+def test_a_lock_on_a_removed_file_does_not_count(folder: Path) -> None:
+    first = take_lock(folder)
+    (folder / "lock").unlink()
+    second = take_lock(folder)
+    os.close(first)
+    with pytest.raises(DirectoryInUseError):
+        take_lock(folder)
+    os.close(second)
+
+
+def test_what_a_killed_node_left_is_swept(folder: Path) -> None:
+    directory = open_runtime_directory(folder / "d", SHORT)
+    with sleeper() as left, sleeper() as stranger:
+        directory.write_processes([entry(left.pid), entry(stranger.pid, start_ticks=7), entry(os.getpid())])
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(directory.sockets / "l1.blocks.sock"))
+        (directory.metrics / "l1.prom").touch()
+        abandon(directory)
+        again = open_runtime_directory(folder / "d", SHORT)
+        assert left.wait(5) == -signal.SIGKILL
+        assert stranger.poll() is None
+        assert list(again.sockets.iterdir()) == list(again.metrics.iterdir()) == []
+        assert read_processes(again.path) == []
+        again.remove()
+        stranger.kill()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"role":"l1"}]'])
+def test_a_damaged_list_of_processes_is_ignored(folder: Path, text: str) -> None:
+    (folder / "processes.json").write_text(text)
+    assert read_processes(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: folder / ("x" * 90), r"is too long: sockets allow 82 bytes, give a shorter path$"),
+        (lambda folder: folder / "file", r"is not a directory"),
+        (lambda folder: folder / "file" / "below", r"is not a directory"),
+        (lambda _: Path("/proc/absent/below"), r"/proc/absent/below cannot be made: No such file"),
+    ],
+)
+def test_unusable_directories_end_in_one_line(folder: Path, make: Callable[[Path], Path], message: str) -> None:
+    (folder / "file").touch()
+    with pytest.raises(SetupError, match=message) as caught:
+        open_runtime_directory(make(folder), SHORT)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_replaced_whole(folder: Path) -> None:
+    replace_file(folder / "f", b"one")
+    replace_file(folder / "f", b"two")
+    assert [(path.name, path.read_bytes()) for path in folder.glob("f*")] == [("f", b"two")]

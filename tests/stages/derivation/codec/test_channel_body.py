@@ -1,0 +1,137 @@
+"""Channel bodies: envelopes by their conformance ids (derivation-rules 9.1, 9.4), and real channels."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import brotlicffi
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.derivation.codec.batches import RefusedBatch, SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import read_batches
+from rollup_node.stages.derivation.codec.frames import parse_frames
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+
+OP_SEPOLIA = SpanRules(11155420, 1691802540, 2)
+OP_MAINNET = SpanRules(10, 1686068903, 2)
+SINGULAR = b"\x00" + wrap_list(encode_bytes(b"p" * 32) + b"\x05" + encode_bytes(b"e" * 32) + b"\x07" + b"\xc0")
+SPAN_HEAD = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00\x01\x00\x00" + b"r" * 64 + b"t" * 20
+SPAN = SPAN_HEAD + b"\xc3\x01\x02\x80" + b"\x00\x00\x00"
+BAD_TRANSACTION = SPAN_HEAD + b"\x03\xc3\x01\x02\x80" + b"\x00\x00"
+
+
+def _read(body: bytes, brotli: bool = True) -> tuple[list[Any], Why]:
+    *batches, end = read_batches(body, 10_000_000, brotli, OP_SEPOLIA)
+    assert isinstance(end, Reason)
+    assert str(end)
+    return batches, end.why
+
+
+def _channel(*items: bytes) -> bytes:
+    return zlib.compress(b"".join(map(encode_bytes, items)))
+
+
+@pytest.mark.parametrize(
+    ("items", "kinds", "why"),
+    [
+        pytest.param([SINGULAR, SPAN], [SingularBatch, SpanBatch], Why.STREAM_DONE, id="both kinds"),
+        pytest.param([SINGULAR, b"", SINGULAR], [SingularBatch], Why.BATCH_EMPTY, id="rlp_empty_item"),
+        pytest.param([SINGULAR, b"\0", SINGULAR], [SingularBatch], Why.SINGULAR_MALFORMED, id="rlp_single_byte_00"),
+        pytest.param([SINGULAR, b"\x02abc", SINGULAR], [SingularBatch], Why.BATCH_TYPE, id="rlp_type_2"),
+        pytest.param([SINGULAR[:-1], SINGULAR], [], Why.SINGULAR_MALFORMED, id="rlp_bad_singular_then_good"),
+        pytest.param([SPAN[:-1], SINGULAR], [], Why.SPAN_MALFORMED, id="rlp_bad_span_raw_then_good"),
+        pytest.param(
+            [BAD_TRANSACTION, SINGULAR],
+            [RefusedBatch, SingularBatch],
+            Why.STREAM_DONE,
+            id="rlp_bad_span_derive_then_good",
+        ),
+        pytest.param([SINGULAR + b"more", SPAN + b"more"], [SingularBatch, SpanBatch], Why.STREAM_DONE, id="trailing"),
+    ],
+)
+def test_batches(items: list[bytes], kinds: list[type], why: Why) -> None:
+    batches, end = _read(_channel(*items))
+    assert [type(batch) for batch in batches] == kinds
+    assert end is why
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        pytest.param(b"", Why.CHANNEL_EMPTY, id="empty"),
+        pytest.param(b"\x02abc", Why.CHANNEL_COMPRESSION, id="zip_first_byte_02"),
+        pytest.param(b"\x28\xb5\x2f\xfd", Why.CHANNEL_ZLIB_HEADER, id="zip_first_byte_28"),
+        pytest.param(b"\x7f\x13abc", Why.CHANNEL_ZLIB_HEADER, id="zip_nibble_15"),
+        pytest.param(b"\x01", Why.STREAM_DAMAGED, id="zip_brotli_only_version"),
+    ],
+)
+def test_no_batches(body: bytes, why: Why) -> None:
+    assert _read(body) == ([], why)
+
+
+def test_zip_brotli_pre_fjord() -> None:
+    body = b"\x01" + bytes(brotlicffi.compress(encode_bytes(SINGULAR)))
+    assert [type(batch) for batch in _read(body)[0]] == [SingularBatch]
+    assert _read(body, brotli=False) == ([], Why.CHANNEL_BROTLI)
+
+
+@given(st.binary(max_size=400), st.booleans())
+def test_any_bytes_end_with_a_reason(data: bytes, compress: bool) -> None:
+    _read(zlib.compress(data) if compress else data)
+
+
+@given(st.lists(st.sampled_from([SINGULAR, SPAN, BAD_TRANSACTION, b"\x01" + SPAN[2:]]), max_size=4), st.data())
+def test_flipped_bits_end_with_a_reason(items: list[bytes], drawn: st.DataObject) -> None:
+    stream = bytearray(b"".join(map(encode_bytes, items)))
+    if stream:
+        place = drawn.draw(st.integers(0, len(stream) * 8 - 1))
+        stream[place >> 3] ^= 1 << (place & 7)
+    _read(zlib.compress(bytes(stream)))
+
+
+def _counts(body: bytes, rules: SpanRules) -> list[tuple[str, int, int]]:
+    *batches, end = read_batches(body, 10_000_000, True, rules)
+    assert isinstance(end, Reason) and end.why is Why.STREAM_DONE
+    return [
+        ("span", batch.block_count, len(batch.transactions))
+        if isinstance(batch, SpanBatch)
+        else ("singular", 1, len(batch.transactions))
+        for batch in batches
+        if isinstance(batch, SpanBatch | SingularBatch)
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_the_same_singular_batch_in_four_compressions(shared_data: Path, number: int) -> None:
+    folder = shared_data / "channels"
+    body = (folder / f"hildr_batches_{number}.bin").read_bytes()
+    assert _counts(body, OP_SEPOLIA) == [("singular", 1, 20)]
+    first = (folder / "hildr_batches_1.bin").read_bytes()
+    assert list(read_batches(body, 10_000_000, True, OP_SEPOLIA)) == list(
+        read_batches(first, 10_000_000, True, OP_SEPOLIA)
+    )
+
+
+def test_a_span_in_a_stream_that_is_never_closed(shared_data: Path) -> None:
+    body = (shared_data / "channels" / "hildr_batches_0.bin").read_bytes()
+    with pytest.raises(zlib.error):
+        zlib.decompress(body)
+    assert _counts(body, OP_SEPOLIA) == [("span", 84, 9)]
+
+
+def test_an_op_mainnet_channel(shared_data: Path) -> None:
+    body = (shared_data / "channels" / "kona_batch.bin").read_bytes()
+    assert _counts(body, OP_MAINNET) == [("span", 143, 1766)]
+
+
+def test_six_singular_batches_of_goerli(shared_data: Path) -> None:
+    data = (shared_data / "channels" / "magi_batcher_transactions.bin").read_bytes()
+    frames = parse_frames(data)
+    assert isinstance(frames, list)
+    counts = _counts(b"".join(frame.data for frame in frames), OP_SEPOLIA)
+    assert len(counts) == 6
+    assert sum(transactions for _, _, transactions in counts) == 14

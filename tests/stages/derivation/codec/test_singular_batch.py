@@ -1,0 +1,88 @@
+"""derivation-rules 10 by its conformance ids."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.derivation.codec.singular_batch import SingularBatchError, decode_singular
+from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.batcher.batches import BatchBlock, singular_batch
+
+PARENT, EPOCH = b"\xa0" + b"p" * 32, b"\xa0" + b"e" * 32
+NO_TXS = b"\xc0"
+
+
+def _encoded(*fields: bytes) -> bytes:
+    return wrap_list(b"".join(fields))
+
+
+def _with_epoch(number: bytes) -> bytes:
+    return _encoded(PARENT, number, EPOCH, b"\x07", NO_TXS)
+
+
+def _with_transactions(transactions: bytes) -> bytes:
+    return _encoded(PARENT, b"\x05", EPOCH, b"\x07", transactions)
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "value"),
+    [
+        pytest.param(_with_epoch(b"\x05"), "epoch_number", 5, id="single_ok"),
+        pytest.param(_with_epoch(b"\x05") + b"abc", "epoch_number", 5, id="single_trailing"),
+        pytest.param(_with_epoch(b"\x80"), "epoch_number", 0, id="single_int_80"),
+        pytest.param(_with_epoch(b"\x88" + b"\xff" * 8), "epoch_number", 2**64 - 1, id="single_int_max"),
+        pytest.param(_with_transactions(b"\xc1\x80"), "transactions", (b"",), id="single_tx_empty"),
+        pytest.param(_with_transactions(b"\xc2\x05\x06"), "transactions", (b"\x05", b"\x06"), id="single bytes"),
+    ],
+)
+def test_decoded(data: bytes, field: str, value: Any) -> None:
+    assert getattr(decode_singular(b"\0" + data, 1), field) == value
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(_encoded(PARENT, b"\x05", EPOCH, b"\x07"), id="single_four_fields"),
+        pytest.param(_encoded(PARENT, b"\x05", EPOCH, b"\x07", NO_TXS, b"\x01"), id="single_six_fields"),
+        pytest.param(_encoded(b"\x9f" + bytes(31), b"\x05", EPOCH, b"\x07", NO_TXS), id="single_hash_31"),
+        pytest.param(_encoded(b"\xa1" + bytes(33), b"\x05", EPOCH, b"\x07", NO_TXS), id="single_hash_33"),
+        pytest.param(_with_epoch(b"\x00"), id="single_int_00"),
+        pytest.param(_with_epoch(b"\x81\x05"), id="single_int_8105"),
+        pytest.param(_with_epoch(b"\x82\x00\x05"), id="single_int_820005"),
+        pytest.param(_with_epoch(b"\x89" + b"\xff" * 9), id="single_int_9bytes"),
+        pytest.param(_with_epoch(b"\xc1\x05"), id="single_int_list"),
+        pytest.param(_with_transactions(b"\xc1\xc0"), id="single_tx_list"),
+        pytest.param(_with_transactions(b"\xc2\x81\x05"), id="single_tx_8105"),
+        pytest.param(_with_transactions(b"\x83abc"), id="single_txs_string"),
+        pytest.param(_with_transactions(b"\xc1\x83"), id="single_elem_too_long"),
+        pytest.param(_with_epoch(b"\x05")[:-1], id="cut off"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\x83abc", id="a string"),
+    ],
+)
+def test_refused(data: bytes) -> None:
+    with pytest.raises(SingularBatchError):
+        decode_singular(b"\0" + data, 1)
+
+
+_U64 = st.integers(0, 2**64 - 1)
+_HASH = st.binary(min_size=32, max_size=32)
+
+
+@given(_HASH, _U64, _HASH, _U64, st.lists(st.binary(max_size=70), max_size=5))
+def test_what_is_encoded_comes_back(parent: bytes, epoch: int, epoch_hash: bytes, time: int, txs: list[bytes]) -> None:
+    block = BatchBlock(parent, time, BlockId(epoch, epoch_hash), tuple(txs))
+    batch = decode_singular(singular_batch(block), 1)
+    assert (batch.parent_hash, batch.timestamp, batch.epoch_number) == (parent, time, epoch)
+    assert (batch.epoch_hash, batch.transactions) == (epoch_hash, tuple(txs))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_batch_or_the_error(data: bytes) -> None:
+    try:
+        decode_singular(b"\0" + wrap_list(encode_bytes(data) + data), 1)
+    except SingularBatchError as error:
+        assert str(error)

@@ -1,0 +1,200 @@
+"""The engine client against a fake engine on loopback."""
+
+import asyncio
+from typing import Any
+
+import jwt
+import pytest
+
+from rollup_node.stages.engine.api.engine_api import (
+    FetchPayload,
+    FindBlock,
+    ForkchoiceAnswer,
+    InsertPayload,
+    PayloadAnswer,
+    Refused,
+    UpdateForkchoice,
+)
+from rollup_node.stages.engine.api.heads import Forkchoice
+from rollup_node.stages.engine.api.io.client import EngineClient, Token
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH
+
+SECRET = b"\x42" * 32
+
+
+def client_of(engine: Any, secret: bytes = SECRET, timeout: float = 5.0) -> EngineClient:
+    return EngineClient(engine.url, secret, timeout, engine.world.rollup, Meter("engine"))
+
+
+def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_700_000_000.7]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    token = Token(SECRET)
+    first = token.headers()
+    claims = jwt.decode(first["Authorization"].removeprefix("Bearer "), options={"verify_signature": False})
+    assert claims == {"iat": 1_700_000_000}
+    now[0] += 4
+    assert token.headers() is first
+    now[0] += 2
+    assert token.headers() != first
+    now[0] -= 3_600
+    claims = jwt.decode(token.headers()["Authorization"][7:], options={"verify_signature": False})
+    assert claims == {"iat": int(now[0])}, "also after the clock went back"
+
+
+def test_a_block_from_attributes_to_the_chain(world: Any, engine: Any, play: Any) -> None:
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            genesis = world.genesis.hash
+            attributes = world.attributes(world.genesis, 100, [world.user])
+            state = Forkchoice(genesis, genesis, genesis)
+            started = await client.ask(UpdateForkchoice(state, attributes))
+            assert started == ForkchoiceAnswer("VALID", bytes(8))
+            payload = await client.ask(FetchPayload(bytes(8), attributes.timestamp))
+            assert payload == world.seal(world.genesis, attributes)
+            assert isinstance(payload, type(engine.genesis))
+            answer = await client.ask(InsertPayload(payload))
+            assert answer == PayloadAnswer("VALID", None, payload.block_hash)
+            assert await client.ask(UpdateForkchoice(Forkchoice(payload.block_hash, genesis, genesis))) == (
+                ForkchoiceAnswer("VALID")
+            )
+            assert await client.ask(FindBlock(1)) == payload
+            assert await client.ask(FindBlock(2)) is None
+            ref = world.ref(payload)
+            for name in (1, "latest", payload.block_hash):
+                assert await client.ref(name) == ref
+            assert await client.known(1) == world.known[ref.hash]
+            assert await client.payloads(1, 1) == [payload]
+            assert await client.payloads(1, 2) is None
+            await client.close()
+
+    play(scene())
+    assert engine.calls[:4] == [
+        *("engine_forkchoiceUpdatedV3", "engine_getPayloadV4"),
+        *("engine_newPayloadV4", "engine_forkchoiceUpdatedV3"),
+    ]
+    assert len(engine.tokens) == 1
+
+
+@pytest.mark.parametrize(
+    ("forks", "methods"),
+    [
+        (("regolith",), ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon"), ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon", "ecotone"), ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
+    ],
+)
+def test_method_versions_by_fork(make_world: Any, play: Any, forks: tuple[str, ...], methods: Any) -> None:
+    world = make_world(dict.fromkeys(forks, 0))
+    engine = make_world.engine(world)
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            genesis = world.genesis.hash
+            attributes = world.attributes(world.genesis, 100)
+            await client.ask(UpdateForkchoice(Forkchoice(genesis, genesis, genesis), attributes))
+            payload = await client.ask(FetchPayload(bytes(8), attributes.timestamp))
+            await client.ask(InsertPayload(payload))  # type: ignore[arg-type]
+            await client.ask(UpdateForkchoice(Forkchoice(genesis, genesis, genesis)))
+            await client.close()
+
+    play(scene())
+    assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
+
+
+def test_errors_and_statuses_of_the_engine(world: Any, engine: Any, play: Any) -> None:
+    failure = engine.failure
+    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+    state = Forkchoice(ZERO_HASH, ZERO_HASH, ZERO_HASH)
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            engine.answers["engine_forkchoiceUpdatedV3"] = [failure(-38002, "invalid forkchoice state")]
+            assert await client.ask(UpdateForkchoice(state)) == Refused(-38002, "invalid forkchoice state")
+            engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
+            assert await client.ask(InsertPayload(payload)) == PayloadAnswer("INVALID", "bad root")
+            with pytest.raises(TemporaryError, match="malformed answer"):
+                await client.ask(InsertPayload(payload))
+            engine.answers["eth_getBlockByNumber"] = [
+                *(failure(-39001, "Unknown block"), failure(-32000, "finalized block not found")),
+                *(failure(-32000, "busy"), {"hash": "0x"}),
+            ]
+            assert await client.ref("finalized") is None
+            assert await client.ref("finalized") is None
+            for text in ("busy", "cannot be read"):
+                with pytest.raises(TemporaryError, match=text):
+                    await client.ref("finalized")
+            await client.close()
+
+    play(scene())
+
+
+def test_an_engine_that_is_away_or_refuses_the_token(engine: Any, play: Any) -> None:
+    async def scene() -> None:
+        async with engine.serving():
+            stranger = client_of(engine, b"\x01" * 32)
+            with pytest.raises(TemporaryError, match=r"l2\.jwt-secret"):
+                await stranger.ref("latest")
+            await stranger.close()
+        client = client_of(engine)
+        with pytest.raises(TemporaryError, match="cannot connect"):
+            await client.ref("latest")
+        with pytest.raises(TemporaryError, match="cannot connect"):
+            await client.payloads(1, 2)
+        await client.close()
+
+    play(scene())
+
+
+def test_a_slow_engine(engine: Any, play: Any) -> None:
+    async def scene() -> None:
+        own = engine.handle
+
+        async def slow(request: Any) -> Any:
+            await asyncio.sleep(0.4)
+            return await own(request)
+
+        engine.handle = slow
+        async with engine.serving():
+            client = client_of(engine, timeout=0.1)
+            with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s"):
+                await client.ref("latest")
+            await client.close()
+
+    play(scene())
+
+
+def test_a_block_with_another_hash_is_not_taken(world: Any, engine: Any, play: Any) -> None:
+    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            engine.head = payload.block_hash
+            honest = engine.eth_getBlockByNumber("latest", True)
+            engine.answers["eth_getBlockByNumber"] = [{**honest, "gasUsed": "0x1"}]
+            with pytest.raises(TemporaryError, match="does not have the hash"):
+                await client.payload(1)
+            await client.close()
+
+    play(scene())
+
+
+def test_a_proof_that_does_not_hold(world: Any, engine: Any, play: Any) -> None:
+    payload = world.seal(world.genesis, world.attributes(world.genesis, 100))
+
+    async def scene() -> None:
+        async with engine.serving():
+            client = client_of(engine)
+            engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}]
+            for _ in range(3):
+                with pytest.raises(TemporaryError, match="proof"):
+                    await client.storage_root(b"\x16" * 20, payload)
+            await client.close()
+
+    play(scene())

@@ -1,0 +1,90 @@
+"""Signatures over blocks, and whose are accepted."""
+
+import random
+
+import pytest
+from eth_keys import keys
+
+from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers, recover_signer, signing_hash
+
+CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
+
+
+def test_sign_and_recover() -> None:
+    signer = LocalSigner(b"\x22" * 32)
+    signature = signer.sign(10, b"block")
+    assert len(signature) == 65 and signature[64] in (0, 1)
+    assert recover_signer(signing_hash(10, b"block"), signature) == signer.address
+    oracle = keys.PrivateKey(b"\x22" * 32)
+    assert signer.address == oracle.public_key.to_canonical_address()
+    assert keys.Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == oracle.public_key
+
+
+def test_the_chain_is_part_of_it() -> None:
+    signer = LocalSigner(b"\x22" * 32)
+    assert recover_signer(signing_hash(11, b"block"), signer.sign(10, b"block")) != signer.address
+
+
+def test_a_high_s_has_the_same_signer() -> None:
+    signer = LocalSigner(b"\x22" * 32)
+    signature = signer.sign(10, b"block")
+    high = CURVE_ORDER - int.from_bytes(signature[32:64], "big")
+    other = signature[:32] + high.to_bytes(32, "big") + bytes([1 - signature[64]])
+    assert recover_signer(signing_hash(10, b"block"), other) == signer.address
+
+
+def test_what_is_no_signature() -> None:
+    digest = signing_hash(10, b"block")
+    good = LocalSigner(b"\x22" * 32).sign(10, b"block")
+    for bad in (
+        b"",
+        good[:64],
+        good + b"\0",
+        good[:64] + b"\x04",
+        good[:64] + b"\x1b",
+        bytes(65),
+        b"\xff" * 64 + b"\0",
+    ):
+        assert recover_signer(digest, bad) is None
+    chance = random.Random(3)
+    for _ in range(300):
+        found = recover_signer(digest, chance.randbytes(65))
+        assert found is None or len(found) == 20
+
+
+@pytest.mark.parametrize("secret", [b"", bytes(32), b"\xff" * 32, bytes(33)])
+def test_what_is_no_key(secret: bytes) -> None:
+    with pytest.raises(ValueError):
+        LocalSigner(secret)
+
+
+def test_nobody_before_a_signer_is_known() -> None:
+    signers = Signers()
+    assert signers.current is None and not signers.accept(A, 0.0)
+    assert not signers.update(bytes(20), 0.0) and signers.current is None
+
+
+def test_a_rotation_has_a_grace() -> None:
+    signers = Signers()
+    assert signers.update(A, 10.0) and not signers.update(A, 20.0)
+    assert signers.previous(20.0) is None
+    assert signers.update(B, 100.0)
+    assert signers.accept(A, 100.0 + GRACE_SECONDS) and not signers.accept(A, 100.1 + GRACE_SECONDS)
+    assert not signers.accept(C, 100.0)
+
+
+def test_the_new_signer_ends_the_grace() -> None:
+    signers = Signers()
+    signers.update(A, 0.0)
+    signers.update(B, 1.0)
+    assert signers.accept(A, 2.0) and signers.accept(B, 3.0) and not signers.accept(A, 4.0)
+
+
+def test_only_one_former_signer_is_remembered() -> None:
+    signers = Signers()
+    for now, address in enumerate((A, B, C)):
+        signers.update(address, float(now))
+    assert not signers.accept(A, 3.0) and signers.accept(B, 3.0)
+    signers.update(bytes(20), 4.0)
+    assert signers.current is None and not signers.accept(C, 4.0)

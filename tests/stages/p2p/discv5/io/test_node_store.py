@@ -1,0 +1,80 @@
+"""What survives a restart."""
+
+from pathlib import Path
+
+import pytest
+from discv5_nodes import record_of
+
+from rollup_node.stages.p2p.discv5.io import node_store as store_nodes
+from rollup_node.stages.p2p.discv5.io.node_store import KEPT_SECONDS, NodeStore
+from rollup_node.stages.p2p.peerstore.io.database import StoreError
+
+ONE, TWO = record_of("one"), record_of("two")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_nodes_and_our_record_are_kept(tmp_path: Path) -> None:
+    path = str(tmp_path / "nodes")
+    store = NodeStore(path)
+    store.change([ONE, TWO], [])
+    store.keep_own(record_of("own"))
+    store.close()
+    again = NodeStore(path)
+    assert set(again.nodes()) == {ONE, TWO}
+    assert again.own(record_of("own").node_id) == record_of("own")
+    assert again.own(ONE.node_id) is None
+    again.change([record_of("one", seq=2)], [TWO.node_id])
+    assert again.nodes() == [record_of("one", seq=2)]
+    again.keep_own(record_of("own", seq=2))
+    own = again.own(record_of("own").node_id)
+    assert own is not None and own.seq == 2
+    again.close()
+
+
+def test_memory_keeps_nothing() -> None:
+    store = NodeStore()
+    store.change([ONE], [])
+    assert store.nodes() == [ONE]
+    store.close()
+    other = NodeStore()
+    assert other.nodes() == [] and other.own(ONE.node_id) is None
+    other.close()
+
+
+def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_nodes, "MOST_KEPT", 3)
+    clock = Clock()
+    store = NodeStore(clock=clock)
+    for number in range(6):
+        clock.now += 1
+        store.change([record_of(number)], [])
+    assert store.nodes() == [record_of(5), record_of(4), record_of(3)]
+    clock.now += KEPT_SECONDS - 1
+    store.change([ONE], [])
+    assert store.nodes() == [ONE, record_of(5), record_of(4)]
+    clock.now += 10
+    assert store.nodes() == [ONE]
+    store.close()
+
+
+def test_records_that_were_damaged_are_left_out(tmp_path: Path) -> None:
+    store = NodeStore(str(tmp_path / "nodes"))
+    store._database.write("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
+    store._database.write("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
+    store.change([ONE], [])
+    assert store.nodes() == [ONE] and store.problem is None
+    store.close()
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nodes"
+    path.write_text("something else of the user's\n" * 10)
+    with pytest.raises(StoreError, match=r"p2p\.discovery\.path"):
+        NodeStore(str(path))

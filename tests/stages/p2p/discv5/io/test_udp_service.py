@@ -1,0 +1,177 @@
+"""Discovery over sockets of the loopback interface."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from discv5_nodes import record_of
+from discv5_servers import TestServer, free_port, serving, serving_many
+from p2p_hosts import until
+
+from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.enode import BootnodeError
+from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryError, DiscoveryServer
+from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.identity.peer_id import peer_text
+
+
+def enode(server: TestServer, host: str = "127.0.0.1") -> str:
+    from coincurve import PublicKey
+
+    key = PublicKey(server.identity.public_key.data).format(compressed=False)[1:].hex()
+    return f"enode://{key}@{host}:0?discport={server.endpoint.port}"
+
+
+def need_version_6() -> None:
+    """Skips the test on machines without IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        pytest.skip(f"no IPv6 on the loopback interface: {error.strerror}")
+
+
+def test_peers_find_each_other() -> None:
+    async def check() -> None:
+        async with serving("boot") as boot, serving_many(5, bootnodes=(boot.record.text,)) as servers:
+            await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
+            one, two = servers[:2]
+            found = next(peer for peer in one.found if peer.record == two.record.text)
+            assert found.peer == two.identity.peer_id and peer_text(found.peer)
+            assert found.address == tcp_multiaddr("127.0.0.1", 9222)
+            assert found.chain_id == two.service.settings.chain_id
+            assert one.census.ours >= 5 and two.record.text in one.known
+
+    asyncio.run(check())
+
+
+def test_bootnodes_by_url_and_by_name() -> None:
+    async def check() -> None:
+        async with serving("boot") as boot:
+            for host in ("127.0.0.1", "localhost"):
+                async with serving(host, bootnodes=(enode(boot, host),)) as server:
+                    await until(lambda server=server: server.found)
+                    assert server.found[0].record == boot.record.text
+
+    asyncio.run(check())
+
+
+def test_nodes_survive_a_restart(tmp_path: Path) -> None:
+    path = str(tmp_path / "nodes")
+
+    async def check() -> None:
+        async with serving("other") as other:
+            port = free_port()
+            async with serving("one", bootnodes=(other.record.text,), discovery_path=path, listen_udp=port) as one:
+                await until(lambda: one.found)
+                first = one.record
+            async with serving("one", discovery_path=path, listen_udp=port) as again:
+                await until(lambda: again.found)
+                assert again.found[0].record == other.record.text
+                assert again.record == first
+            async with serving("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
+                assert changed.record.seq > first.seq
+
+    asyncio.run(check())
+
+
+def test_what_is_advertised() -> None:
+    async def check() -> None:
+        async with serving("one", tcp=4001) as one:
+            assert one.record.udp(4) == one.endpoint
+            assert one.record.tcp(4) == Endpoint(one.endpoint.ip, 4001)
+        async with serving(
+            "two", advertise_ip="localhost", advertise_udp=5, advertise_tcp=6, listen_ip="0.0.0.0"
+        ) as two:
+            assert two.record.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+            assert two.record.tcp(4) == Endpoint(parse_ip("127.0.0.1"), 6)
+            two.set_outer_address(parse_ip("8.8.4.4"), 1, 2)
+            assert two.record.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+        async with serving("three", listen_ip="0.0.0.0", tcp=9) as three:
+            assert three.record.udp(4) is None
+            moved: list[object] = []
+            three.on_moved = moved.append
+            three.set_outer_address(parse_ip("8.8.4.4"), 1, 2)
+            assert three.record.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and moved == [three.record]
+
+    asyncio.run(check())
+
+
+def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
+    async def check() -> None:
+        port = free_port()
+        async with serving("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
+            assert one.endpoint.port == port
+            with pytest.raises(DiscoveryError, match=r"cannot listen .*p2p\.listen\.udp"):
+                async with serving("two", listen_udp=port):
+                    pass
+            async with serving("three", listen_udp=0, listen_tcp=0, tcp=port) as three:
+                assert three.endpoint.port not in (0, port)
+
+    asyncio.run(check())
+
+
+def test_options_that_cannot_be() -> None:
+    with pytest.raises(BootnodeError):
+        TestServer("one", bootnodes=("nonsense",))
+
+    async def check() -> None:
+        with pytest.raises(DiscoveryError, match=r"p2p\.advertise\.ip"):
+            async with serving("one", advertise_ip="x" * 64 + ".invalid"):
+                pass
+
+    asyncio.run(check())
+
+
+def test_version_6() -> None:
+    need_version_6()
+
+    async def check() -> None:
+        async with serving("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
+            assert one.record.udp(6) == one.endpoint and one.service.settings.versions == (6,)
+        async with serving("both", listen_ip="::") as both, serving("four") as four:
+            both.service.restore([four.record], asyncio.get_running_loop().time())
+            await until(lambda: both.found)
+            assert both.found[0].record == four.record.text
+
+    asyncio.run(check())
+
+
+def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
+    async def check() -> None:
+        async with serving("one") as one, serving("two", bootnodes=(one.record.text,)) as two:
+            two.set_peer_count(20)
+            assert not two.service.wanted
+            two.set_peer_count(19)
+            assert two.service.wanted
+            await until(lambda: two.found)
+            assert one._transport is not None
+            one._transport.sendto(b"x" * 100, ("127.0.0.1", two.endpoint.port))
+            await until(lambda: two.service.drops)
+            two._next_report = 0.0
+            await until(lambda: b"not a packet" in two.meter.text())
+            text = two.meter.text().decode()
+            assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
+            assert 'p2p_discovery_drops_total{reason="not a packet"} 1.0' in text
+
+    asyncio.run(check())
+
+
+def test_nothing_is_to_be_had_before_the_start() -> None:
+    server = DiscoveryServer(TestServer("one")._config, TestServer("one").identity, TestServer("one").meter, print)
+    for use in (lambda: server.record, lambda: server.endpoint, lambda: server.table):
+        with pytest.raises(RuntimeError, match="has not started"):
+            use()
+    server.set_peer_count(3)
+    server.close()
+
+
+def test_a_server_ignores_records_of_other_networks() -> None:
+    async def check() -> None:
+        async with serving("one") as one:
+            one.service.restore([record_of("far", "198.51.100.7")], 0.0)
+            assert one.table == []
+
+    asyncio.run(check())

@@ -1,0 +1,100 @@
+"""Snappy with bounds: bombs, cut streams, and bytes that are none."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
+
+IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=5000))
+def test_round_trip(data: bytes) -> None:
+    assert block_snappy.decompress(block_snappy.compress(data)) == data
+    assert block_snappy.decompress_framed(block_snappy.compress_framed(data)) == data
+
+
+def test_the_largest_message() -> None:
+    data = bytes(MOST_BYTES)
+    assert block_snappy.decompress(block_snappy.compress(data)) == data
+    assert block_snappy.decompress(block_snappy.compress(data + b"\0")) is SnappyFault.TOO_LARGE
+    assert block_snappy.decompress_framed(block_snappy.compress_framed(data)) == data
+    assert block_snappy.decompress_framed(block_snappy.compress_framed(data + b"\0")) is SnappyFault.TOO_LARGE
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 5, b"\xff" * 20, varint.encode(1 << 32) + b"abc"])
+def test_a_length_that_cannot_be_read(data: bytes) -> None:
+    assert block_snappy.decompress(data) is SnappyFault.NO_LENGTH
+
+
+def test_a_padded_length_is_read_as_other_nodes_read_it() -> None:
+    """Otherwise a stranger who changes a good block so would make all who pass it on send us what we refuse."""
+    content = b"a good block"
+    packed = block_snappy.compress(content)
+    for padding in range(8):
+        padded = bytes([packed[0] | 0x80]) + b"\x80" * padding + b"\0" + packed[1:]
+        assert block_snappy.decompress(padded) == content
+
+
+def test_a_claim_is_not_believed() -> None:
+    small = varint.encode(MOST_BYTES) + b"\x00a"
+    assert block_snappy.declared_length(small) == MOST_BYTES
+    assert block_snappy.decompress(small) is SnappyFault.BAD_DATA
+    assert block_snappy.decompress(varint.encode(0xFFFFFFFF) + bytes(100)) is SnappyFault.TOO_LARGE
+    assert block_snappy.decompress(b"\x05\x10abcd") is SnappyFault.BAD_DATA
+    assert block_snappy.decompress(b"\x00") == b""
+
+
+def chunk(kind: int, body: bytes) -> bytes:
+    return bytes([kind]) + len(body).to_bytes(3, "little") + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        IDENTIFIER[:5],
+        b"\x00" + IDENTIFIER,
+        IDENTIFIER + b"\x00\x05",
+        IDENTIFIER + chunk(0, b"abc"),
+        IDENTIFIER + chunk(1, b"\0\0\0\0abc"),
+        IDENTIFIER + chunk(0, b"\0\0\0\0" + varint.encode((1 << 16) + 1) + bytes(9)),
+        IDENTIFIER + chunk(1, bytes(4 + (1 << 16) + 1)),
+        IDENTIFIER + chunk(2, b"reserved"),
+        IDENTIFIER + chunk(0x7F, b""),
+        IDENTIFIER + chunk(0xFF, b"sNaPpX"),
+        IDENTIFIER + chunk(0x80, b"") * 9000,
+        block_snappy.compress_framed(b"abc" * 1000)[:-1],
+    ],
+)
+def test_frames_that_cannot_be_read(data: bytes) -> None:
+    assert block_snappy.decompress_framed(data) is SnappyFault.BAD_DATA
+
+
+def test_frames_that_may_be_skipped() -> None:
+    body = block_snappy.compress_framed(b"block")
+    assert block_snappy.decompress_framed(body + chunk(0xFE, bytes(100))) == b"block"
+    assert block_snappy.decompress_framed(body + body) == b"blockblock"
+    assert block_snappy.decompress_framed(b"") == b""
+
+
+def test_a_bomb_of_frames_is_measured_first() -> None:
+    bomb = block_snappy.compress_framed(bytes(1 << 16))[len(IDENTIFIER) :]
+    assert len(bomb) < 4000
+    assert block_snappy.decompress_framed(IDENTIFIER + bomb * 200) is SnappyFault.TOO_LARGE
+
+
+def test_no_bytes_do_harm() -> None:
+    chance = random.Random(1)
+    goods = [block_snappy.compress(b"some text " * 30), block_snappy.compress_framed(b"some text " * 30)]
+    for _ in range(600):
+        data = bytearray(chance.choice((*goods, chance.randbytes(60))))
+        for _ in range(chance.randint(0, 5)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        for result in (block_snappy.decompress(bytes(data)), block_snappy.decompress_framed(bytes(data))):
+            assert isinstance(result, bytes | SnappyFault)

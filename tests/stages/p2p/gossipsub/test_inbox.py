@@ -1,0 +1,89 @@
+"""Messages between arrival and verdict, and what peers may bring in vain."""
+
+import random
+
+from gossip_world import TOPIC, World, packed
+
+from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
+from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, GossipParams
+from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc
+
+
+def test_waiting_messages_are_bounded_and_can_come_again() -> None:
+    world = World()
+    (a,) = world.add_members(1)
+    held = [found for number in range(MOST_PENDING + 5) for found in world.message(a, number.to_bytes(4, "big"))]
+    assert len(held) == len(world.router.inbox.pending) == MOST_PENDING
+    assert world.message(a, b"late") == []
+    world.router.verdict(held[0].id, Verdict.IGNORE, world.now)
+    assert len(world.message(a, b"late")) == 1, "what found no room was not marked as seen"
+
+
+def test_waiting_messages_are_bounded_in_bytes() -> None:
+    world = World()
+    peers = world.add_members(8)
+    bomb = packed(bytes(MOST_BYTES - 1000))
+    held = 0
+    for number, peer in enumerate(peers * 2):
+        data = packed(bytes([number]) + bytes(MOST_BYTES - 1000))
+        held += len(world.tell(peer, Rpc(messages=[Message(TOPIC, data)])))
+    assert held == 6 and world.router.inbox.pending.bytes <= 64 << 20 and len(bomb) < 600_000
+    world.beat(8)
+    assert world.router.inbox.pending.bytes == 0
+
+
+def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() -> None:
+    params = GossipParams(allowance=1_000_000, allowance_refill=200_000)
+    world = World(params)
+    a, b = world.add_members(2)
+    world.accept(a, b"block")
+    for _ in range(40):
+        world.message(a, b"block")
+    assert world.router.take_counts()["DUPLICATE_MESSAGE"] == 16
+    assert world.message(a, b"fresh") == [] and len(world.message(b, b"fresh")) == 1
+    world.beat()
+    assert len(world.message(a, b"more")) == 1
+    world.beat(20)
+    assert world.router.peers.all[a].allowance == 1_000_000
+
+
+def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
+    world = World(GossipParams(allowance=1_000_000))
+    a, b, c = world.add_members(3)
+    (incoming,) = world.message(a, bytes(50_000))
+    world.message(b, bytes(50_000))
+    world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+    left = [world.router.peers.all[peer].allowance for peer in (a, b, c)]
+    assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
+
+
+def test_bombs_cost_their_size_once_and_then_nothing() -> None:
+    world = World()
+    (a,) = world.add_members(1)
+    unpacked = 0
+    for number in range(200):
+        data = packed(number.to_bytes(2, "big") + bytes(MOST_BYTES - 100))
+        for incoming in world.tell(a, Rpc(messages=[Message(TOPIC, data)])):
+            unpacked += 1
+            world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+    assert unpacked <= 7
+    claim = varint.encode(MOST_BYTES) + b"\x00a"
+    world.beat(40)
+    (incoming,) = world.tell(a, Rpc(messages=[Message(TOPIC, claim)]))
+    assert incoming.content is SnappyFault.BAD_DATA
+
+
+def test_seen_ids_are_bounded() -> None:
+    world = World(GossipParams(allowance=1 << 40))
+    (a,) = world.add_members(1)
+    chance = random.Random(1)
+    for _ in range(70):
+        messages = [Message(TOPIC, packed(chance.randbytes(8))) for _ in range(100)]
+        for incoming in world.tell(a, Rpc(messages=messages)):
+            world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+    assert len(world.router.inbox._seen) == 7000
+    world.now += 66
+    world.beat()
+    assert len(world.router.inbox._seen) == 0

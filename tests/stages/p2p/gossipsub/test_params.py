@@ -1,0 +1,23 @@
+"""The numbers of Gossipsub, as node-behaviour 13.7 lists them."""
+
+from p2p_blocks import chain_config
+
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, GossipParams, gossip_params
+
+
+def test_numbers_of_op_node() -> None:
+    params = GossipParams()
+    assert (params.d, params.d_lo, params.d_hi, params.d_lazy, params.d_score, params.d_out) == (8, 6, 12, 6, 4, 2)
+    assert (params.heartbeat, params.fanout_ttl, params.seen_ttl) == (0.5, 24.0, 130 * params.heartbeat)
+    assert (params.history_length, params.history_gossip, params.queue_length) == (12, 3, 256)
+    assert (params.prune_backoff, params.unsubscribe_backoff, params.graft_flood) == (60.0, 10.0, 10.0)
+    assert (params.ihave_length, params.ihave_messages, params.iwant_followup) == (5000, 10, 3.0)
+    assert (params.idontwant_from_bytes, params.idontwant_messages, params.retransmissions) == (1024, 1000, 3)
+    assert MOST_RPC_BYTES == 10 * 1024 * 1024 and not params.flood_publish
+
+
+def test_options() -> None:
+    assert gossip_params(P2pConfig(chain_config())) == GossipParams()
+    config = P2pConfig(chain_config(), mesh_d=4, mesh_lo=3, mesh_hi=6, mesh_lazy=2, flood_publish=True)
+    assert gossip_params(config) == GossipParams(d=4, d_lo=3, d_hi=6, d_lazy=2, flood_publish=True)

@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.p2p.identity import identify
+from rollup_node.stages.p2p.identity.identify import Identified, IdentifyError
+from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+
+HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/ip6/2001:db8::1/tcp/1")
+
+
+def test_what_is_written_is_read() -> None:
+    raw = identify.encode(b"key", [HERE, THERE], ["/a/1", "/b/1"], THERE, "optimism")
+    assert identify.decode(raw) == Identified(b"key", (HERE, THERE), ("/a/1", "/b/1"), THERE, "ipfs/0.1.0", "optimism")
+
+
+def test_what_is_missing_is_nothing() -> None:
+    assert identify.decode(b"") == Identified(None, (), (), None, None, None)
+    assert identify.encode(b"k", [], [], None, "a") == bytes.fromhex("0a016b2a0a697066732f302e312e30320161")
+
+
+def test_unknown_addresses_are_left_out() -> None:
+    quic = bytes.fromhex("04c000020191020001cd03")
+    raw = protobuf.data(2, quic) + protobuf.data(2, HERE.encode()) + protobuf.data(4, quic)
+    found = identify.decode(raw)
+    assert found.addresses == (HERE,) and found.observed is None
+
+
+def test_lists_and_texts_are_bounded() -> None:
+    raw = b"".join(protobuf.data(2, HERE.encode()) + protobuf.data(3, f"/p/{number}") for number in range(300))
+    found = identify.decode(raw + protobuf.data(6, "a\x1b[31m\n" + "b" * 5000))
+    assert len(found.addresses) == 64 and len(found.protocols) == 256
+    assert found.agent is not None and found.agent.startswith("a?[31m?b") and len(found.agent) == 256
+    with pytest.raises(IdentifyError):
+        identify.decode(protobuf.number(9, 1) * 2000)
+
+
+def test_a_push_changes_what_it_names() -> None:
+    before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
+    push = identify.decode(protobuf.data(3, "/b/1"))
+    after = identify.merged(before, push)
+    assert after.protocols == ("/b/1",)
+    assert after._replace(protocols=("/a/1",)) == before
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    try:
+        identify.decode(raw)
+    except IdentifyError:
+        return

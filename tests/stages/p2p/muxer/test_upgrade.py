@@ -1,0 +1,78 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.encoding.multistream import MultistreamError, message
+from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade, Upgraded
+from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
+
+OURS, THEIRS = Identity(b"\x01" * 32), Identity(b"\x02" * 32)
+
+
+def ends(early: bool = True, their_early: bool = True, expected: bytes | None = None) -> tuple[Upgrade, Upgrade]:
+    keys = [NoiseKeys(bytes([number]) * 32, bytes([number + 1]) * 32) for number in (3, 5)]
+    return (
+        Upgrade(OURS, keys[0], initiator=True, expected=expected, offer_early=early),
+        Upgrade(THEIRS, keys[1], initiator=False, offer_early=their_early),
+    )
+
+
+def run(ours: Upgrade, theirs: Upgrade, sizes: list[int]) -> tuple[Upgraded, Upgraded]:
+    """Passes bytes both ways, cut by the sizes, until both ends are done."""
+    done: dict[bool, Upgraded] = {}
+    for _ in range(12):
+        for is_ours, writer, reader in ((True, ours, theirs), (False, theirs, ours)):
+            raw = writer.take()
+            for size in [*sizes, len(raw)]:
+                part, raw = raw[:size], raw[size:]
+                found = reader.receive(part) if part else None
+                if found is not None:
+                    done[not is_ours] = found
+    return done[True], done[False]
+
+
+@given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=60))
+def test_upgrades_work_however_the_bytes_are_cut(early: bool, their_early: bool, sizes: list[int]) -> None:
+    ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)
+    assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
+    assert ours.early == theirs.early == b""
+    assert theirs.stream.receive(b"".join(ours.stream.seal(b"there"))) == [b"there"]
+    assert ours.stream.receive(b"".join(theirs.stream.seal(b"back"))) == [b"back"]
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_bytes_right_after_the_upgrade_are_kept(early: bool) -> None:
+    """The dialler may send its first streams together with the last message of its upgrade."""
+    ours, theirs = ends(early, early)
+    result = None
+    while result is None:
+        theirs.receive(ours.take())
+        result = ours.receive(theirs.take())
+    last = ours.take() + b"".join(result.stream.seal(b"first stream"))
+    found = theirs.receive(last)
+    assert found is not None and found.early == b"first stream"
+
+
+def test_the_wrong_peer_is_refused() -> None:
+    with pytest.raises(NoiseError):
+        run(*ends(expected=OURS.peer_id), [])
+
+
+def test_other_protocols_are_refused() -> None:
+    ours, theirs = ends()
+    with pytest.raises(MultistreamError):
+        ours.receive(message("/multistream/1.0.0") + message("na"))
+    theirs.receive(message("/multistream/1.0.0") + message("/tls/1.0.0"))
+    assert theirs.take().endswith(message("na"))
+
+
+@given(st.booleans(), st.binary(max_size=300))
+def test_any_bytes_are_taken_or_refused(initiator: bool, raw: bytes) -> None:
+    ours, theirs = ends()
+    end = ours if initiator else theirs
+    for data in (raw, message("/multistream/1.0.0") + message("/noise") + raw):
+        try:
+            assert end.receive(data) is None
+        except UPGRADE_ERRORS:
+            return

@@ -1,0 +1,256 @@
+"""Both ends against each other, cut at any byte; known frames; every violation."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.muxer.yamux import (
+    LONGEST_FRAME,
+    WINDOW,
+    Ended,
+    Event,
+    GoAwayCode,
+    Opened,
+    Ponged,
+    Received,
+    Reset,
+    Session,
+    WentAway,
+    WindowOpened,
+    YamuxError,
+)
+
+SYN, ACK, FIN, RST = 1, 2, 4, 8
+
+
+def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"", version: int = 0) -> bytes:
+    return struct.pack(">BBHII", version, kind, flags, stream, length) + body
+
+
+def taken(session: Session) -> bytes:
+    return b"".join(session.take())
+
+
+def pair() -> tuple[Session, Session]:
+    return Session(initiator=True), Session(initiator=False)
+
+
+def opened() -> tuple[Session, int]:
+    """A responder with one stream of the other end."""
+    session = Session(initiator=False)
+    assert session.receive(frame(1, SYN, 1, 0)) == [Opened(1)]
+    assert taken(session) == frame(1, ACK, 1, 0)
+    return session, 1
+
+
+def test_the_bytes_on_the_wire() -> None:
+    ours, theirs = pair()
+    assert (ours.open(), ours.open(), theirs.open()) == (1, 3, 2)
+    assert taken(ours) == frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0)
+    assert ours.send(1, memoryview(b"hello")) == 5
+    ours.end(1)
+    ours.reset(3)
+    ours.ping(7)
+    ours.go_away(GoAwayCode.PROTOCOL_ERROR)
+    assert taken(ours) == b"".join(
+        (
+            frame(0, 0, 1, 5, b"hello"),
+            frame(1, FIN, 1, 0),
+            frame(1, RST, 3, 0),
+            frame(2, SYN, 0, 7),
+            frame(3, 0, 0, 1),
+        )
+    )
+    assert ours.take() == []
+
+
+Action = tuple[str, int]
+ACTIONS = st.lists(
+    st.tuples(st.sampled_from(["open", "send", "read", "end", "reset"]), st.integers(0, 400_000)), max_size=40
+)
+
+
+class End:
+    """One end with an application: what it sent and got on each stream."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sent: dict[int, int] = {}
+        self.got: dict[int, int] = {}
+        self.unread: dict[int, int] = {}
+        self.ended: set[int] = set()
+        self.reset: set[int] = set()
+
+    def act(self, what: str, size: int) -> None:
+        streams = sorted(self.session.streams)
+        if what == "open":
+            self.sent[self.session.open()] = 0
+        if not streams:
+            return
+        stream = streams[size % len(streams)]
+        if what == "send":
+            self.sent[stream] = self.sent.get(stream, 0) + self.session.send(stream, memoryview(bytes(size)))
+        elif what == "read":
+            self.session.consumed(stream, self.unread.pop(stream, 0))
+        elif what == "end":
+            self.session.end(stream)
+        else:
+            self.session.reset(stream)
+            self.reset.add(stream)
+
+    def take_in(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Received):
+                self.got[event.stream] = self.got.get(event.stream, 0) + len(event.data)
+                self.unread[event.stream] = self.unread.get(event.stream, 0) + len(event.data)
+                assert self.unread[event.stream] <= WINDOW
+            elif isinstance(event, Ended):
+                self.ended.add(event.stream)
+            elif isinstance(event, Reset):
+                self.reset.add(event.stream)
+
+
+@given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
+def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[Action], sizes: list[int]) -> None:
+    ours, theirs = (End(session) for session in pair())
+    turns = max(len(one), len(two))
+    for turn in range(turns):
+        for end, actions in ((ours, one), (theirs, two)):
+            if turn < len(actions):
+                end.act(*actions[turn])
+        for writer, reader in ((ours, theirs), (theirs, ours)):
+            raw = taken(writer.session)
+            for size in [*sizes, len(raw)]:
+                reader.take_in(reader.session.receive(raw[:size]))
+                raw = raw[size:]
+    for writer, reader in ((ours, theirs), (theirs, ours)):
+        reader.take_in(reader.session.receive(taken(writer.session)))
+    over = ours.reset | theirs.reset
+    for writer, reader in ((ours, theirs), (theirs, ours)):
+        for stream, size in writer.sent.items():
+            assert reader.got.get(stream, 0) == size or stream in over
+    assert set(ours.session.streams) - over == set(theirs.session.streams) - over
+
+
+def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
+    ours, theirs = pair()
+    stream = ours.open()
+    data = memoryview(bytes(2 * WINDOW))
+    sent = 0
+    while size := ours.send(stream, data[sent:]):
+        assert size <= LONGEST_FRAME
+        sent += size
+    assert sent == WINDOW and ours.sendable(stream) == 0
+    received = [event for event in theirs.receive(taken(ours)) if isinstance(event, Received)]
+    assert sum(len(event.data) for event in received) == WINDOW
+    taken(theirs)
+    theirs.consumed(stream, WINDOW // 2 - 1)
+    assert theirs.take() == []
+    theirs.consumed(stream, 1)
+    assert ours.receive(taken(theirs)) == [WindowOpened(stream)]
+    assert ours.sendable(stream) == WINDOW // 2
+
+
+def test_more_than_the_window_is_a_violation() -> None:
+    session, stream = opened()
+    session.receive(frame(0, 0, stream, WINDOW, bytes(WINDOW)))
+    with pytest.raises(YamuxError, match="window of 0"):
+        session.receive(frame(0, 0, stream, 1))
+
+
+def test_a_violation_shows_in_the_header_before_any_body() -> None:
+    session, stream = opened()
+    with pytest.raises(YamuxError):
+        session.receive(frame(0, 0, stream, WINDOW + 1))
+    with pytest.raises(YamuxError, match="stream that is gone"):
+        Session(initiator=False).receive(frame(0, 0, 5, (1 << 32) - 1))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        frame(0, 0, 1, 0, version=1),
+        frame(4, 0, 0, 0),
+        frame(9, 0xFFFF, 1, 1),
+        frame(1, SYN, 1, 0),
+        frame(1, SYN, 2, 0),
+        frame(1, SYN, 0, 0),
+        frame(1, 0, 1, (1 << 32) - 1),
+        frame(1, FIN, 1, 0) + frame(0, 0, 1, 1, b"x"),
+        b"GET / HTTP/1.1",
+    ],
+)
+def test_violations_are_refused(raw: bytes) -> None:
+    session, _ = opened()
+    with pytest.raises(YamuxError):
+        session.receive(raw)
+
+
+def test_streams_end_in_each_direction_alone() -> None:
+    session, stream = opened()
+    session.end(stream)
+    assert session.send(stream, memoryview(b"late")) == 0
+    assert session.receive(frame(0, FIN, stream, 3, b"end")) == [Received(stream, b"end"), Ended(stream)]
+    assert stream not in session.streams
+    assert session.receive(frame(1, FIN, stream, 0)) == []
+
+
+def test_data_and_flags_may_come_together() -> None:
+    session = Session(initiator=False)
+    assert session.receive(frame(0, SYN | FIN, 3, 2, b"hi")) == [Opened(3), Received(3, b"hi"), Ended(3)]
+    assert session.receive(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [Reset(3)]
+    assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
+
+
+def test_a_reset_stream_takes_nothing_more() -> None:
+    session, stream = opened()
+    session.reset(stream)
+    taken(session)
+    assert session.receive(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
+    assert session.sendable(stream) == 0
+    session.consumed(stream, WINDOW)
+    session.end(stream)
+    assert session.take() == []
+
+
+def test_streams_of_the_other_end_are_bounded() -> None:
+    session = Session(initiator=False, most_inbound=2)
+    assert session.receive(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [Opened(1), Opened(3)]
+    assert taken(session) == frame(1, ACK, 1, 0) + frame(1, ACK, 3, 0) + frame(1, RST, 5, 0)
+    session.receive(frame(1, RST, 1, 0))
+    assert session.receive(frame(1, SYN, 7, 0)) == [Opened(7)]
+    for _ in range(5):
+        session.open()
+    assert session.receive(frame(1, SYN, 9, 0)) == []
+
+
+def test_pings_and_goodbyes() -> None:
+    session, stream = opened()
+    assert session.receive(frame(2, ACK, 0, 5)) == [Ponged(5)]
+    assert session.receive(frame(3, 0, 0, 2)) == [WentAway(2)]
+    with pytest.raises(YamuxError, match="no new streams"):
+        session.open()
+    assert session.send(stream, memoryview(b"still")) == 5
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
+    session, _ = opened()
+    try:
+        session.receive(raw)
+    except YamuxError:
+        return
+    assert len(session.streams) <= 129
+
+
+def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
+    session = Session(initiator=False)
+    session.receive(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
+    assert session.small_frames == 1, "opens a stream"
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
+    assert session.small_frames == 1
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
+    session.receive(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
+    assert session.small_frames == 3, "little data, and data for no stream"

@@ -1,0 +1,59 @@
+import stat
+from pathlib import Path
+
+import pytest
+from p2p_hosts import config
+
+from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.peerstore.io.key_file import IdentityFileError, load_identity, new_secret
+
+SECRET = b"\x01" * 32
+
+
+def load(path: Path, raw: bytes | None = None) -> Identity:
+    return load_identity(config(priv_path=str(path), priv_raw=raw)).identity
+
+
+def test_a_missing_file_is_made_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "key.txt"
+    first = load_identity(config(priv_path=str(path)))
+    assert first.is_new
+    text = path.read_text()
+    assert text == f"{first.identity.secret.hex()}\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    second = load_identity(config(priv_path=str(path)))
+    assert not second.is_new and second.identity.peer_id == first.identity.peer_id
+    assert path.read_text() == text and [entry.name for entry in path.parent.iterdir()] == ["key.txt"]
+
+
+@pytest.mark.parametrize("text", [SECRET.hex(), f"0x{SECRET.hex()}\n", f"  {SECRET.hex().upper()}  "])
+def test_forms_of_the_key(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "key.txt"
+    path.write_text(text)
+    assert load(path).secret == SECRET
+
+
+def test_the_raw_key_wins(tmp_path: Path) -> None:
+    path = tmp_path / "key.txt"
+    assert load(path, SECRET).secret == SECRET
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("text", ["", "zz" * 32, "01" * 31, "01" * 33, "00" * 32, "ff" * 32, "0x"])
+def test_malformed_files_are_told_and_kept(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "key.txt"
+    path.write_text(text)
+    with pytest.raises(IdentityFileError, match=r"key.txt"):
+        load(path)
+    assert path.read_text() == text
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(IdentityFileError, match=r"p2p.priv.path"):
+        load(tmp_path)
+    with pytest.raises(IdentityFileError, match="not a number"):
+        load(tmp_path / "none", bytes(32))
+
+
+def test_new_secrets_differ() -> None:
+    assert new_secret() != new_secret()

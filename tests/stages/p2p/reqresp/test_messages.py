@@ -1,0 +1,85 @@
+"""Requests and responses of the sync protocol."""
+
+import random
+
+import msgspec
+import pytest
+from p2p_blocks import LAST_FORK, block, chain_config
+
+from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import ssz as block_ssz
+from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp.messages import Failed, Found, Refused, ResultCode
+
+
+def test_requests() -> None:
+    assert sync_wire.encode_request(258) == b"\x02\x01" + bytes(6)
+    assert sync_wire.decode_request(b"\x02\x01" + bytes(6)) == 258
+    assert sync_wire.decode_request(bytes(7)) is None and sync_wire.decode_request(bytes(9)) is None
+
+
+def test_both_protocol_ids() -> None:
+    assert sync_wire.protocols(901) == ("/opstack/req/payload_by_number/901/0", "/opstack/req/payload_by_number/901/0/")
+
+
+@pytest.mark.parametrize("version", block_message.VERSIONS)
+def test_round_trip(version: int) -> None:
+    config, payload = chain_config(LAST_FORK[version]), block(version, 5)
+    response = sync_wire.encode_block(config, payload)
+    assert response[0] == 0 and response[1:5] == (1 if version >= 3 else 0).to_bytes(4, "little")
+    assert response[5:15] == b"\xff\x06\x00\x00sNaPpY"
+    assert sync_wire.decode_response(config, 5, response) == Found(payload)
+    assert isinstance(sync_wire.decode_response(config, 6, response), Failed)
+
+
+def test_refusals() -> None:
+    config = chain_config()
+    for code in (ResultCode.NOT_FOUND, ResultCode.INVALID_REQUEST, ResultCode.UNKNOWN_ERROR):
+        assert sync_wire.encode_refusal(code) == bytes([code])
+        assert sync_wire.decode_response(config, 5, bytes([code]) + b"more") == Refused(code)
+    assert sync_wire.decode_response(config, 5, b"\xee") == Refused(0xEE)
+
+
+def response_of(part: bytes, kind: int = 1) -> bytes:
+    return b"\0" + kind.to_bytes(4, "little") + block_snappy.compress_framed(part)
+
+
+def test_what_is_no_block() -> None:
+    config, payload = chain_config(), block(4, 5)
+    part = block_message.signed_part(payload, 4)
+    good = response_of(part)
+    tiny = block(4, 5, transactions=(b"\x02" * 39, b"\x02" * 40))
+    bad = [
+        b"",
+        b"\0\1\0\0",
+        response_of(part, kind=0),
+        response_of(part, kind=2),
+        good[:-1],
+        good + b"x",
+        response_of(part[:-1]),
+        response_of(part[:20]),
+        response_of(part + bytes(44)),
+        response_of(bytes(block_snappy.MOST_BYTES + 1)),
+        response_of(block_message.signed_part(tiny, 4)),
+        response_of(bytes(32) + block_ssz.encode(payload, 3)),
+    ]
+    for each in bad:
+        assert isinstance(sync_wire.decode_response(config, 5, each), Failed)
+
+
+def test_the_hash_is_left_to_who_knows_which_to_expect() -> None:
+    config = chain_config()
+    forged = msgspec.structs.replace(block(4, 5), state_root=bytes(32))
+    assert sync_wire.decode_response(config, 5, sync_wire.encode_block(config, forged)) == Found(forged)
+
+
+def test_no_bytes_do_harm() -> None:
+    config, chance = chain_config(), random.Random(4)
+    good = sync_wire.encode_block(config, block(4, 5))
+    for _ in range(400):
+        data = bytearray(good if chance.random() < 0.8 else b"\0\1\0\0\0" + chance.randbytes(40))
+        for _ in range(chance.randint(1, 4)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        answer = sync_wire.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
+        assert isinstance(answer, Found | Refused | Failed)

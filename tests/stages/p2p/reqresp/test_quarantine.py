@@ -1,0 +1,100 @@
+"""Blocks that nobody vouches for, until somebody does."""
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from p2p_blocks import block, chain
+
+from rollup_node.stages.p2p.reqresp.quarantine import MOST_BLOCKS, MOST_BYTES, MOST_TRUSTED, Quarantine, Release
+
+BLOCKS = chain(30)
+
+
+def aim(quarantine: Quarantine, number: int) -> Release:
+    """Trusts the chain's block of that number."""
+    payload = BLOCKS[number - 1]
+    return quarantine.aim(number, payload.block_hash, payload.parent_hash)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations(range(12)), st.integers(0, 12))
+def test_whatever_the_order_all_are_released_once(order: list[int], trusted_after: int) -> None:
+    quarantine, released = Quarantine(), []
+    for step, number in enumerate([*order, None]):
+        if step == trusted_after:
+            released += aim(quarantine, 12).blocks
+        if number is not None:
+            found = quarantine.add(BLOCKS[number], b"p")
+            assert not found.rejected
+            released += found.blocks
+    assert sorted(each.block_number for each in released) == list(range(1, 13))
+    assert len(quarantine) == quarantine.bytes == 0
+
+
+def test_strangers_wait() -> None:
+    quarantine = Quarantine()
+    assert quarantine.add(BLOCKS[3], b"p") == Release()
+    assert quarantine.has(4) and not quarantine.has(5)
+    assert aim(quarantine, 6) == Release()
+    assert aim(quarantine, 5).blocks == (BLOCKS[3],)
+
+
+def test_what_contradicts_a_released_block_is_rejected() -> None:
+    quarantine = Quarantine()
+    quarantine.add(block(4, 4, state_root=bytes(32)), b"liar")
+    aim(quarantine, 6)
+    assert quarantine.add(BLOCKS[4], b"p") == Release((BLOCKS[4],), (b"liar",))
+    assert not quarantine.has(4)
+
+
+def test_what_is_not_expected_is_rejected_at_once() -> None:
+    quarantine = Quarantine()
+    other = block(4, 5, state_root=bytes(32))
+    quarantine.add(other, b"early")
+    assert aim(quarantine, 6) == Release((), (b"early",))
+    assert quarantine.add(other, b"late") == Release((), (b"late",)) and not quarantine.has(5)
+    quarantine.aim(6, bytes(32), other.block_hash)
+    assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
+
+
+def test_a_hash_that_is_not_the_contents() -> None:
+    quarantine = Quarantine()
+    forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
+    assert quarantine.add(forged, b"liar") == Release()
+    assert quarantine.add(BLOCKS[4], b"p") == Release(), "the first with a hash is kept"
+    assert aim(quarantine, 6) == Release((), (b"liar",))
+    assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
+
+
+def test_two_blocks_of_a_number_do_not_both_stay() -> None:
+    quarantine = Quarantine()
+    quarantine.add(block(4, 4, state_root=bytes(32)), b"a")
+    assert quarantine.add(BLOCKS[3], b"b") == Release((), (b"a",))
+    assert len(quarantine) == 1
+
+
+def test_what_is_pushed_out_names_its_giver() -> None:
+    quarantine = Quarantine()
+    blocks = chain(MOST_BLOCKS + 2)
+    rejected = [
+        found.rejected for found in (quarantine.add(each, each.block_number.to_bytes(2, "big")) for each in blocks)
+    ]
+    assert rejected[-2:] == [(b"\0\1",), (b"\0\2",)] and not any(rejected[:-2])
+    assert len(quarantine) == MOST_BLOCKS
+
+
+def test_memory_is_bounded_in_bytes() -> None:
+    quarantine = Quarantine()
+    shared = bytes(MOST_BYTES // 3)
+    for number in range(5):
+        quarantine.add(msgspec.structs.replace(BLOCKS[number], transactions=(shared,)), b"p")
+        assert quarantine.bytes <= MOST_BYTES
+    assert len(quarantine) == 2
+
+
+def test_trusted_hashes_are_bounded() -> None:
+    quarantine = Quarantine()
+    quarantine.add(BLOCKS[0], b"p")
+    for number in range(MOST_TRUSTED + 1):
+        quarantine.aim(7, number.to_bytes(32, "big"), bytes(32))
+    assert len(quarantine._trusted) == MOST_TRUSTED

@@ -1,0 +1,63 @@
+"""JSON forms of references and statuses (node-behaviour 1.3, 1.4)."""
+
+from rollup_node.stages.messages.control import OutputResponse
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.responses import l1_ref, l2_ref, output, sync_status
+
+L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
+L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
+SAFE = L2BlockRef(b"\x05" * 32, 19, b"\x06" * 32, 198, BlockId(10, b"\x01" * 32), 1)
+ZERO = "0x" + "00" * 32
+
+
+def test_references() -> None:
+    assert l1_ref(L1) == {"hash": "0x" + "01" * 32, "number": 10, "parentHash": "0x" + "02" * 32, "timestamp": 100}
+    assert l2_ref(L2) == {
+        "hash": "0x" + "03" * 32,
+        "number": 20,
+        "parentHash": "0x" + "04" * 32,
+        "timestamp": 200,
+        "l1origin": {"hash": "0x" + "01" * 32, "number": 10},
+        "sequenceNumber": 2,
+    }
+
+
+def test_nothing_known_is_zero_not_null() -> None:
+    status = sync_status(None, None, None)
+    assert set(status) == {
+        *("current_l1", "current_l1_finalized", "head_l1", "safe_l1", "finalized_l1", "unsafe_l2", "safe_l2"),
+        *("finalized_l2", "pending_safe_l2", "cross_unsafe_l2", "local_safe_l2"),
+    }
+    assert status["head_l1"] == {"hash": ZERO, "number": 0, "parentHash": ZERO, "timestamp": 0}
+    assert status["safe_l2"]["l1origin"] == {"hash": ZERO, "number": 0}
+
+
+def test_a_whole_status() -> None:
+    engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)
+    status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False, 3))
+    assert status["current_l1"] == status["head_l1"] == status["current_l1_finalized"] == l1_ref(L1)
+    assert status["unsafe_l2"] == status["cross_unsafe_l2"] == l2_ref(L2)
+    assert status["safe_l2"] == status["local_safe_l2"] == status["pending_safe_l2"] == l2_ref(SAFE)
+
+
+def test_current_l1_is_zero_during_a_reset() -> None:
+    for engine, derivation in (
+        (EngineStatus(7, None, None, None, None, None, False, False), DerivationStatus(7, L1, False, 3)),
+        (EngineStatus(8, L2, L2, L2, L2, L2, False, False), DerivationStatus(7, L1, False, 3)),
+    ):
+        assert sync_status(None, engine, derivation)["current_l1"]["number"] == 0
+
+
+def test_outputs() -> None:
+    found = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
+    assert output(found, {"x": 1}) == {
+        "version": ZERO,
+        "outputRoot": "0x" + "0a" * 32,
+        "blockRef": l2_ref(L2),
+        "withdrawalStorageRoot": "0x" + "0c" * 32,
+        "stateRoot": "0x" + "0b" * 32,
+        "syncStatus": {"x": 1},
+    }

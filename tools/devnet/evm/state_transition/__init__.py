@@ -1,0 +1,1 @@
+"""What transactions and blocks do to the state."""

@@ -1,0 +1,1 @@
+"""JSON-RPC serving for the embedded programs."""
