@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from small_rollup import BEST, Engine, SmallRollup
 
 from rollup_node.stages.protocol.addresses import L1_BLOCK, predeploy
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
@@ -19,6 +18,7 @@ from rollup_node.tools.batcher.forms import Form
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
 from rollup_node.tools.devnet.l2_alloc import read_alloc
+from tests.support.small_rollup import BEST, Engine, SmallRollup
 
 FORKS = FORK_NAMES[1:]
 PLAIN = Form(spans=False, blobs=False, compression=Compression.ZLIB)

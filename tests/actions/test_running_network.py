@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from programs import Devnet, Program, RpcAnswer, call, get
+
+from tests.support.programs import Devnet, Program, RpcAnswer, call, get
 
 QUIET_SECONDS = 2.5
 ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from programs import Devnet, is_alive, wait_for
+from tests.support.programs import Devnet, is_alive, wait_for
 
 CLEAN_SECONDS = 2.0
 STOP_SECONDS = 15.0

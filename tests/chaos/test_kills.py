@@ -6,7 +6,8 @@ import signal
 from typing import Any
 
 import pytest
-from programs import Devnet
+
+from tests.support.programs import Devnet
 
 ROWS = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
 BUG = "a bug ends"

@@ -4,8 +4,8 @@ user's own; the nodes tell it, and go on to equal output roots when they are bac
 import json
 from typing import Any
 
-from parts import Relay
-from programs import Devnet, Program, is_told
+from tests.support.parts import Relay
+from tests.support.programs import Devnet, Program, is_told
 
 L1_SECONDS = ("--slot-time", "1")
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from programs import Devnet, Program, call, wait_for
+
+from tests.support.programs import Devnet, Program, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 FAR = 100_000

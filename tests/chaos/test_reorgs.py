@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from programs import Devnet, call
+from tests.support.programs import Devnet, call
 
 DEPTH = 3
 

@@ -1,7 +1,8 @@
 """Makes tests of the functions that are marked as cases; their ids are those of the cases."""
 
 import pytest
-from kit.cases import cases_of
+
+from tests.conformance.kit.cases import cases_of
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,10 +1,6 @@
 """Commitments in place of data (derivation-rules 5): how they are read, and what each standing of one leads to."""
 
 import pytest
-from kit.cases import case, table
-from kit.chain import forks_until
-from kit.intake import Front
-from kit.notation import item
 
 from rollup_node.stages.derivation.pipeline.alt_da import (
     GENERIC,
@@ -17,6 +13,10 @@ from rollup_node.stages.derivation.pipeline.alt_da import (
 from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.errors import CriticalError
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import forks_until
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import item
 
 GOOD = item("A0!")
 DIGEST = b"\x44" * 32

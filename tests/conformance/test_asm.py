@@ -1,15 +1,14 @@
 """The channel assembler from Holocene on (derivation-rules 8): one channel at a time, its frames strictly in order."""
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, forks_until
-from kit.intake import Front
-from kit.notation import channel_id
-
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
 from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.forks.rules import L1Rules
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import channel_id
 
 HOLOCENE = forks_until("holocene")
 LIMIT = 100_000_000

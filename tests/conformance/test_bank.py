@@ -1,16 +1,15 @@
 """The channel bank before Holocene (derivation-rules 7). A step reads if it can, and only else takes a frame in."""
 
-from kit import reading
-from kit.cases import case, table
-from kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
-from kit.intake import Front
-from kit.notation import channel_id, frames, parts
-
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.protocol.types import L1BlockRef
+from tests.conformance.kit import reading
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import channel_id, frames, parts
 
 REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")
 BANK_LIMIT = 100_000_000

@@ -1,11 +1,11 @@
 """Blobs as the batcher fills them (derivation-rules 4.4): all that is not exactly such an encoding is ignored."""
 
 import pytest
-from kit.cases import case, table
-from kit.streams import noise
 
 from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
 from rollup_node.tools.batcher.channels import encode_blob
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.streams import noise
 
 SIZE = 131_072
 LARGEST = 130_044

@@ -1,12 +1,11 @@
 """The judgement of singular batches (derivation-rules 13), one test after the other in the order of the checks."""
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, forks_until
-from kit.judging import ACCEPTED, Bench, Judged
-from kit.worlds import GENESIS, USER, Planned, child
-
 from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
 from rollup_node.stages.derivation.reasons.reasons import Why
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
+from tests.conformance.kit.worlds import GENESIS, USER, Planned, child
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 AROUND = forks_until("granite", holocene=24)

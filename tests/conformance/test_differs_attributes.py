@@ -5,10 +5,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from kit.cases import case
-from kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until, rollup
-from kit.sealing import driver_with, sealed
-from kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
 
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
@@ -37,6 +33,10 @@ from rollup_node.stages.protocol.rlp import decode_list
 from rollup_node.stages.protocol.system_config import MAX_U32, UpdateCheck, apply_updates, fee_scalars
 from rollup_node.stages.protocol.types import Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.conformance.kit.cases import case
+from tests.conformance.kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until, rollup
+from tests.conformance.kit.sealing import driver_with, sealed
+from tests.conformance.kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
 KARST_GAS, LAGOON_GAS = 55_370_657, 60_653_172

@@ -1,30 +1,5 @@
 """Where the specs, op-node and kona differ before attributes (derivation-rules 22): the side of op-node."""
 
-from kit.cases import case
-from kit.chain import (
-    BATCHER,
-    FIRST_L1,
-    GENESIS_TIME,
-    INBOX,
-    L1_CHAIN,
-    L1_CHAIN_ID,
-    STRANGER,
-    batcher_update,
-    blobs,
-    config_log,
-    forks_until,
-    l1_hash,
-    rollup,
-)
-from kit.intake import Front
-from kit.judging import ACCEPTED, Bench
-from kit.notation import frames as frames_of
-from kit.notation import names
-from kit.reading import read
-from kit.spans import SpanFields, Tx, span_fields
-from kit.walks import OneToOne, early_forks
-from kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
-
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -40,6 +15,30 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.inbox import inbox_transaction
 from rollup_node.stages.protocol.types import InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import Compression, channel_body, encode_blob
+from tests.conformance.kit.cases import case
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS_TIME,
+    INBOX,
+    L1_CHAIN,
+    L1_CHAIN_ID,
+    STRANGER,
+    batcher_update,
+    blobs,
+    config_log,
+    forks_until,
+    l1_hash,
+    rollup,
+)
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.judging import ACCEPTED, Bench
+from tests.conformance.kit.notation import frames as frames_of
+from tests.conformance.kit.notation import names
+from tests.conformance.kit.reading import read
+from tests.conformance.kit.spans import SpanFields, Tx, span_fields
+from tests.conformance.kit.walks import OneToOne, early_forks
+from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
 
 FIRST = plan(GENESIS, 1)[0].singular
 """A batch to stand before and behind others."""

@@ -6,23 +6,6 @@ from random import Random
 
 import msgspec
 import pytest
-from kit.cases import case, ids_under_test, table
-from kit.chain import (
-    FIRST_L1,
-    GENESIS_TIME,
-    L1_CHAIN,
-    L2_BLOCK_TIME,
-    L2_CHAIN_ID,
-    STRANGER,
-    batcher_update,
-    config_log,
-    forks_until,
-)
-from kit.reading import Read, read
-from kit.span_model import Malformed, Model, NotRestored
-from kit.span_model import read as read_model
-from kit.spans import Tx, span_fields
-from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
@@ -36,6 +19,23 @@ from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.types import L1Header, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher.channels import Compression, channel_body
+from tests.conformance.kit.cases import case, ids_under_test, table
+from tests.conformance.kit.chain import (
+    FIRST_L1,
+    GENESIS_TIME,
+    L1_CHAIN,
+    L2_BLOCK_TIME,
+    L2_CHAIN_ID,
+    STRANGER,
+    batcher_update,
+    config_log,
+    forks_until,
+)
+from tests.conformance.kit.reading import Read, read
+from tests.conformance.kit.span_model import Malformed, Model, NotRestored
+from tests.conformance.kit.span_model import read as read_model
+from tests.conformance.kit.spans import Tx, span_fields
+from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 FIRST = plan(GENESIS, 1)[0].singular
 LEGACY, DYNAMIC = Tx(), Tx(2, (b"\x05", b"\x01", b"\x09", b"\xda\x7a", []))

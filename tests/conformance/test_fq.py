@@ -1,12 +1,11 @@
 """The frame queue (derivation-rules 6.2): from Holocene on, only frames that can follow each other stay in an item."""
 
-from kit.cases import case, table
-from kit.chain import forks_until
-from kit.intake import Front
-from kit.notation import frames, item, names
-
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import forks_until
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import frames, item, names
 
 
 def pruned(text: str) -> tuple[str, list[Why]]:

@@ -3,15 +3,14 @@
 import tracemalloc
 from collections.abc import Callable
 
-from kit.cases import case, table
-from kit.chain import blobs, forks_until
-from kit.intake import Front
-from kit.notation import frames, item
-
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.stages.messages.blobs import BlobContent
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import blobs, forks_until
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import frames, item
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4

@@ -1,14 +1,13 @@
 """The judgement of whole span batches before Holocene (derivation-rules 15)."""
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, forks_until
-from kit.judging import ACCEPTED, Bench, Judged
-from kit.spans import SpanFields, Tx, span_fields
-from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
-
 from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.types import L2BlockRef
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
+from tests.conformance.kit.spans import SpanFields, Tx, span_fields
+from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 FORKS = forks_until("granite")
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)

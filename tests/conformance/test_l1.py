@@ -3,13 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from kit.cases import case
-from kit.chain import BATCHER, FIRST_L1, STRANGER, batcher_update, blobs, calldata, config_log, forks_until, l1_hash
-from kit.endpoint import Endpoint, Transaction, config_event
-from kit.shells import Beacon, blobs_running, bounded, l1_running
-from kit.signed import DYNAMIC_FEE, SIGNER, signed
-from kit.worlds import World, channel, plan, refs
-
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
@@ -17,6 +10,22 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
+from tests.conformance.kit.cases import case
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    STRANGER,
+    batcher_update,
+    blobs,
+    calldata,
+    config_log,
+    forks_until,
+    l1_hash,
+)
+from tests.conformance.kit.endpoint import Endpoint, Transaction, config_event
+from tests.conformance.kit.shells import Beacon, blobs_running, bounded, l1_running
+from tests.conformance.kit.signed import DYNAMIC_FEE, SIGNER, signed
+from tests.conformance.kit.worlds import World, channel, plan, refs
 
 ECOTONE = forks_until("ecotone")
 

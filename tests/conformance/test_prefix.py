@@ -1,16 +1,16 @@
 """The first part of the judgement of span batches (derivation-rules 14), one test after the other."""
 
 import msgspec
-from kit.cases import case, table
-from kit.chain import FIRST_L1, forks_until
-from kit.judging import ACCEPTED, Bench, Judged
-from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.types import L2BlockRef
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
+from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 OLD, NEW = forks_until("granite"), forks_until("holocene")
 ERAS = (OLD, NEW)

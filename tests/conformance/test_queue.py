@@ -4,11 +4,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from kit.cases import case
-from kit.chain import FIRST_L1, forks_until
-from kit.spans import Tx
-from kit.stage_bench import StageBench
-from kit.worlds import GENESIS, USER, World, channel, child, l1_time, plan, refs, span
 
 from rollup_node.stages.derivation.pipeline.base_batch_stage import Accepted
 from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchChecks, Verdict
@@ -18,6 +13,11 @@ from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.cases import case
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.spans import Tx
+from tests.conformance.kit.stage_bench import StageBench
+from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child, l1_time, plan, refs, span
 
 FORKS = forks_until("granite")
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)

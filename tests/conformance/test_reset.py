@@ -1,7 +1,12 @@
 """Forks in mid-stream and resets (derivation-rules 21): what goes, what stays, and where reading begins again."""
 
-from kit.cases import case, table
-from kit.chain import (
+from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
+from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
     GENESIS_TIME,
@@ -12,17 +17,11 @@ from kit.chain import (
     l1_hash,
     rollup,
 )
-from kit.intake import Front
-from kit.notation import item
-from kit.spans import Tx
-from kit.walks import OneToOne, early_forks
-from kit.worlds import GENESIS, Planned, World, channel, child, plan, refs, span
-
-from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
-from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
-from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import item
+from tests.conformance.kit.spans import Tx
+from tests.conformance.kit.walks import OneToOne, early_forks
+from tests.conformance.kit.worlds import GENESIS, Planned, World, channel, child, plan, refs, span
 
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
 SWITCH = forks_until("granite", holocene=24)

@@ -4,13 +4,12 @@ and 9.4)."""
 import tracemalloc
 import zlib
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
-from kit.reading import read
-from kit.streams import batch, stream
-
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
+from tests.conformance.kit.reading import read
+from tests.conformance.kit.streams import batch, stream
 
 EPOCH = BlockId(FIRST_L1, l1_hash(FIRST_L1))
 ISTHMUS = forks_until("isthmus")

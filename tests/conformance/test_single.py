@@ -1,14 +1,13 @@
 """Singular batches as bytes (derivation-rules 10): one that is malformed ends the reading of its channel."""
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, forks_until
-from kit.reading import Read, read
-from kit.worlds import GENESIS, USER, World, channel, child
-
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.derivation.tasks import MAX_BATCHES
 from rollup_node.tools.batcher.channels import Compression, channel_body
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, forks_until
+from tests.conformance.kit.reading import Read, read
+from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child
 
 PARENT, EPOCH_HASH = b"\x11" * 32, b"\x22" * 32
 FIELDS = (b"\xa0" + PARENT, b"\x64", b"\xa0" + EPOCH_HASH, b"\x82\x30\x39", b"\xc3\x82\xaa\xbb")

@@ -1,16 +1,15 @@
 """Span batches as bytes (derivation-rules 11): malformed ones end the reading of their channel, those whose
 transactions cannot be restored are dropped alone."""
 
-from kit.cases import case, table
-from kit.chain import GENESIS_TIME, L2_BLOCK_TIME, forks_until
-from kit.reading import Read
-from kit.reading import read as read_body
-from kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
-from kit.worlds import GENESIS, plan, span
-
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.tools.batcher.channels import Compression, channel_body
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import GENESIS_TIME, L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.reading import Read
+from tests.conformance.kit.reading import read as read_body
+from tests.conformance.kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
+from tests.conformance.kit.worlds import GENESIS, plan, span
 
 MARK = plan(GENESIS, 1)[0].singular
 """A singular batch, before and behind the span."""

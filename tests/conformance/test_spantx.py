@@ -2,17 +2,16 @@
 
 What is expected is put together by an RLP library from outside."""
 
-from kit.cases import case, table
-from kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
-from kit.judging import Bench
-from kit.reading import Read, read
-from kit.spans import Tx, span_fields
-from kit.worlds import GENESIS, plan
-
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
 from rollup_node.tools.batcher.channels import Compression, channel_body
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
+from tests.conformance.kit.judging import Bench
+from tests.conformance.kit.reading import Read, read
+from tests.conformance.kit.spans import Tx, span_fields
+from tests.conformance.kit.worlds import GENESIS, plan
 
 MARK = plan(GENESIS, 1)[0].singular
 VALUE, PRICE, TIP, DATA = b"\x05", b"\x09", b"\x01", b"\xda\x7a"

@@ -7,12 +7,6 @@ from pathlib import Path
 
 import ckzg
 import pytest
-from kit.cases import case, table
-from kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until, rollup
-from kit.intake import Front
-from kit.notation import item
-from kit.signed import BLOB, SIGNER, signed
-from kit.streams import noise
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
@@ -35,6 +29,12 @@ from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.channels import encode_blob
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until, rollup
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import item
+from tests.conformance.kit.signed import BLOB, SIGNER, signed
+from tests.conformance.kit.streams import noise
 
 ECOTONE = forks_until("ecotone")
 H1, H2, H3 = (bytes((number,)) * 32 for number in (1, 2, 3))

@@ -1,11 +1,6 @@
 """The batch stage from Holocene on, and what becomes of invalid payloads (derivation-rules 19 and 20)."""
 
 import pytest
-from kit.cases import case
-from kit.chain import FIRST_L1, GENESIS_TIME, SYSTEM_CONFIG, forks_until
-from kit.spans import Tx
-from kit.stage_bench import StageBench
-from kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
@@ -17,6 +12,11 @@ from rollup_node.stages.messages.engine import AttributesOutcome, AttributesRead
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
+from tests.conformance.kit.cases import case
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, SYSTEM_CONFIG, forks_until
+from tests.conformance.kit.spans import Tx
+from tests.conformance.kit.stage_bench import StageBench
+from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
 
 FORKS = forks_until("holocene")
 OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)

@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from kit.cases import ids_under_test
-
 from rollup_node.tools.importers.conformance_page import load_cases
+from tests.conformance.kit.cases import ids_under_test
 
 STAGES = (
     *("l1", "tx", "src", "blob", "altda", "frame", "fq", "bank", "asm", "zip", "rlp"),

@@ -1,11 +1,17 @@
 """Which L1 transactions carry batches (derivation-rules 3): type, recipient, signature and sender, in this order."""
 
-from kit.cases import case, table
-from kit.chain import INBOX, L1_CHAIN_ID, forks_until
-from kit.endpoint import Endpoint, Transaction, config_event
-from kit.intake import Front
-from kit.notation import channel_id, item
-from kit.signed import (
+from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
+from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
+from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
+from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.batcher.channels import Frame, batcher_data
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID, forks_until
+from tests.conformance.kit.endpoint import Endpoint, Transaction, config_event
+from tests.conformance.kit.intake import Front
+from tests.conformance.kit.notation import channel_id, item
+from tests.conformance.kit.signed import (
     ACCESS_LIST,
     DATA,
     DYNAMIC_FEE,
@@ -19,14 +25,7 @@ from kit.signed import (
     signed,
     zero_r,
 )
-from kit.worlds import World
-
-from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
-from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
-from rollup_node.stages.protocol.inbox import inbox_transactions
-from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.batcher.channels import Frame, batcher_data
+from tests.conformance.kit.worlds import World
 
 ECOTONE = forks_until("ecotone")
 

@@ -6,10 +6,12 @@ import tracemalloc
 import zlib
 
 from brotlicffi._brotlicffi import ffi, lib
-from kit.cases import case, table
-from kit.chain import L2_BLOCK_TIME, forks_until
-from kit.reading import read
-from kit.streams import (
+
+from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from tests.conformance.kit.cases import case, table
+from tests.conformance.kit.chain import L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.reading import read
+from tests.conformance.kit.streams import (
     batch,
     brotli,
     brotli_flushed,
@@ -23,8 +25,6 @@ from kit.streams import (
     zeros,
     zlib_header,
 )
-
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
 
 DELTA, FJORD = forks_until("delta"), forks_until("fjord")
 TWO = [batch(1), batch(2)]

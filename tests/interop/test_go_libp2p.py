@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from go_peers import GoPeer, Scene, go_peer, need_daemon, play_alone
-from p2p_blocks import CHAIN_ID, signed
-from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, play_alone
+from tests.support.p2p_blocks import CHAIN_ID, signed
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from discv5_nodes import seeded
-from discv5_servers import free_port, serving, serving_many
-from js_peers import JsPeer, js_peer, need_packages
-from p2p_hosts import config, until
 
 from rollup_node.stages.p2p.discv5.calls import Call, Purpose
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from tests.support.discv5_nodes import seeded
+from tests.support.discv5_servers import free_port, serving, serving_many
+from tests.support.js_peers import JsPeer, js_peer, need_packages
+from tests.support.p2p_hosts import config, until
 
 PROGRAM = "discv5_peer.mjs"
 CHAIN = config().rollup.l2_chain_id

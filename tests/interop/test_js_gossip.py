@@ -7,10 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from js_gossip import GossipPeer, gossip_peer, present_topic
-from js_peers import by, need_packages
-from p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
-from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p.blocks import message as block_message
@@ -19,6 +15,10 @@ from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.gossipsub.message import IdRule, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.js_gossip import GossipPeer, gossip_peer, present_topic
+from tests.support.js_peers import by, need_packages
+from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
-from js_peers import JsFailure, JsPeer, by, js_peer, need_packages
-from p2p_hosts import ECHO, TestHost, running, through, until
 
 from rollup_node.stages.p2p.host.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import parse_peer, peer_text
+from tests.support.js_peers import JsFailure, JsPeer, by, js_peer, need_packages
+from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
 
 PROGRAM = "libp2p_peer.mjs"
 SIZES = (0, 1, 100_000, 1_500_000)

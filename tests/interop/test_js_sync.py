@@ -8,10 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from js_gossip import GossipPeer, gossip_peer
-from js_peers import JsFailure, by, need_packages
-from p2p_blocks import CHAIN_ID, LAST_FORK
-from p2p_nodes import P2pNode, chain_of_now, play, timed_chain
 
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, UnsafeBlocksRequest
 from rollup_node.stages.p2p.blocks import message as block_message
@@ -23,6 +19,10 @@ from rollup_node.stages.p2p.scoring.application_score import AppCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.js_gossip import GossipPeer, gossip_peer
+from tests.support.js_peers import JsFailure, by, need_packages
+from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK
+from tests.support.p2p_nodes import P2pNode, chain_of_now, play, timed_chain
 
 OP_NODE, KONA = f"/opstack/req/payload_by_number/{CHAIN_ID}/0", f"/opstack/req/payload_by_number/{CHAIN_ID}/0/"
 REQUESTS = 'op_node_default_p2p_req_total{p2p_method="payload_by_number"'

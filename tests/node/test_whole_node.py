@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from parts import LOOPBACK, Parts, Relay
-from programs import Program, is_told, reasons, wait_for
+
+from tests.support.parts import LOOPBACK, Parts, Relay
+from tests.support.programs import Program, is_told, reasons, wait_for
 
 END_SECONDS = 30.0
 OTHER_HASH = "0x" + "ab" * 32

@@ -4,7 +4,7 @@ follow, all of it again for every question. Bytes do not occur: batches and fram
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from derivation_values import L1, L2, ORDER, Built, Chain, Frame, Single, Span
+from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Frame, Single, Span
 
 EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 END = object()

@@ -26,7 +26,7 @@ DAEMON = "ROLLUP_NODE_P2PD"
 """The environment variable with the path of the daemon, which is else looked for on PATH."""
 SCENE_SECONDS = 50
 _ALONE = ("unshare", "--map-root-user", "--net")
-_INSIDE = "from go_peers import play_inside; play_inside()"
+_INSIDE = "from tests.support.go_peers import play_inside; play_inside()"
 _OFF = ("relay", "relayService", "relayDiscovery", "natPortMap", "autonat", "quic", "tls", "dht", "b")
 _UNSIGNED = ("pubsubSign", "pubsubSignStrict")
 _SIOCSIFFLAGS, _UP_AND_RUNNING = 0x8914, 0x41
@@ -57,7 +57,7 @@ def play_alone(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
     """Plays a scene, a function of a test module, in a process with a network of its own."""
     module = sys.modules[scene.__module__].__file__
     command = (*_ALONE, sys.executable, "-c", _INSIDE, str(module), scene.__name__, str(folder))
-    environment = {**environment, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**environment, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SCENE_SECONDS + 5
     )

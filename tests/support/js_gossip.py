@@ -7,10 +7,9 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from js_peers import JsPeer, by, js_peer
-from p2p_nodes import P2pNode
-
 from rollup_node.stages.p2p.identity.peer_id import parse_peer
+from tests.support.js_peers import JsPeer, by, js_peer
+from tests.support.p2p_nodes import P2pNode
 
 PROGRAM = "gossip_peer.mjs"
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 import orjson
-from p2p_blocks import SIGNER, block, chain, chain_config
-from p2p_hosts import driven
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.testing import pumping
@@ -35,6 +33,8 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.topology import CHANNELS
+from tests.support.p2p_blocks import SIGNER, block, chain, chain_config
+from tests.support.p2p_hosts import driven
 
 KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""

@@ -10,11 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from programs import Program
-
 from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, rollup_json, write_json
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
+from tests.support.programs import Program
 
 LOOPBACK = "127.0.0.1"
 

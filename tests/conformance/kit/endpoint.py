@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import orjson
 import rlp
 
-from kit.chain import FIRST_L1, GENESIS_TIME, INBOX, L1_BLOCK_TIME, L1_CHAIN_ID, SYSTEM_CONFIG_CONTRACT, batcher_update
 from rollup_node.stages.l1.filter import Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encode_header, header_hash
@@ -14,6 +13,15 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
 from rollup_node.tools.recorded.forms import block_json, header_json, receipt_json, transaction_json
+from tests.conformance.kit.chain import (
+    FIRST_L1,
+    GENESIS_TIME,
+    INBOX,
+    L1_BLOCK_TIME,
+    L1_CHAIN_ID,
+    SYSTEM_CONFIG_CONTRACT,
+    batcher_update,
+)
 
 RULES = Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
 GAS = 100_000

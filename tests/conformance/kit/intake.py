@@ -1,13 +1,13 @@
 """The stages from data items to complete channels, driven by L1 blocks."""
 
-from kit.chain import BATCHER, FIRST_L1, L1, rollup
-from kit.notation import item, parts
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.pipeline.ingestion import Intake
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Why
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import InboxTransaction
+from tests.conformance.kit.chain import BATCHER, FIRST_L1, L1, rollup
+from tests.conformance.kit.notation import item, parts
 
 
 class Front:

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kit.chain import FIRST_L1, L1, rollup
-from kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, Judgement, Verdict
@@ -14,6 +12,8 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
 from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
+from tests.conformance.kit.chain import FIRST_L1, L1, rollup
+from tests.conformance.kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
 
 Judged = tuple[Judgement, Why | None]
 ACCEPTED: Judged = (Judgement.ACCEPT, None)

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
-from kit.notation import channel_id
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
@@ -11,6 +9,8 @@ from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Reason, Why
 from rollup_node.stages.derivation.tasks import run
+from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+from tests.conformance.kit.notation import channel_id
 
 LATEST = forks_until("lagoon")
 

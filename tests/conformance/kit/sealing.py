@@ -1,7 +1,5 @@
 """The engine side: attributes as the block that an engine would seal, and the driver that brings them in."""
 
-from kit.chain import SYSTEM_CONFIG
-from kit.worlds import GENESIS
 from rollup_node.stages.derivation.pipeline.outputs import Attributes
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.api.heads import Heads
@@ -13,6 +11,8 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
+from tests.conformance.kit.chain import SYSTEM_CONFIG
+from tests.conformance.kit.worlds import GENESIS
 
 
 def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:

@@ -10,7 +10,6 @@ from typing import Any
 import ckzg
 from aiohttp import web
 
-from kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.node.runtime.task_runner import Driver, Problems
@@ -27,6 +26,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.sidecars import Blob
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
 ROLLUP = rollup(forks_until("ecotone"))

@@ -6,10 +6,10 @@ from typing import Any
 import coincurve
 import rlp
 
-from kit.chain import INBOX, L1_CHAIN_ID
-from kit.notation import item
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address, Hash
+from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID
+from tests.conformance.kit.notation import item
 
 SECRET, OTHER_SECRET = b"\x11" * 32, b"\x22" * 32
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import rlp
 from rlp.exceptions import DecodingError
 
-from kit.chain import L2_CHAIN_ID
-from kit.spans import integer
+from tests.conformance.kit.chain import L2_CHAIN_ID
+from tests.conformance.kit.spans import integer
 
 LIMIT = 10_000_000
 U64 = 1 << 64

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 
 import rlp
 
-from kit.chain import L2_CHAIN_ID
+from tests.conformance.kit.chain import L2_CHAIN_ID
 
 R, S, TO = b"\x11" * 32, b"\x22" * 32, b"\x44" * 20
 

@@ -3,8 +3,6 @@
 from collections import deque
 from typing import Any
 
-from kit.chain import L1, rollup
-from kit.worlds import DEFAULTS, GENESIS
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.pipeline.base_batch_stage import Outcome, StageParts
@@ -17,6 +15,8 @@ from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
 from rollup_node.stages.derivation.pipeline.outputs import Flow
 from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
 from rollup_node.stages.protocol.types import L2BlockRef
+from tests.conformance.kit.chain import L1, rollup
+from tests.conformance.kit.worlds import DEFAULTS, GENESIS
 
 
 class ListSource:

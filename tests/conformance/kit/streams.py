@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import brotlicffi
 import rlp
 
-from kit.chain import FIRST_L1, l1_hash, l2_block, l2_hash, singular_batch
 from rollup_node.stages.protocol.types import BlockId
+from tests.conformance.kit.chain import FIRST_L1, l1_hash, l2_block, l2_hash, singular_batch
 
 _SMALLEST_OVERHEAD, _LARGEST_OVERHEAD = 78, 96
 

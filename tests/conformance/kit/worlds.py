@@ -8,20 +8,6 @@ from typing import Any
 
 import msgspec
 
-from kit.chain import (
-    BATCHER,
-    FIRST_L1,
-    GENESIS_TIME,
-    L1,
-    L1_BLOCK_TIME,
-    L1_CHAIN,
-    L2_BLOCK_TIME,
-    SYSTEM_CONFIG,
-    calldata,
-    l1_hash,
-    l2_ref,
-    rollup,
-)
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import (
@@ -52,6 +38,20 @@ from rollup_node.stages.protocol.types import (
 )
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS_TIME,
+    L1,
+    L1_BLOCK_TIME,
+    L1_CHAIN,
+    L2_BLOCK_TIME,
+    SYSTEM_CONFIG,
+    calldata,
+    l1_hash,
+    l2_ref,
+    rollup,
+)
 
 WINDOW = 20
 GENESIS = l2_ref(0, BlockId(FIRST_L1, l1_hash(FIRST_L1)))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Ended, Program, wait_for
 
 from rollup_node.node.system.exit_codes import Exit
+from tests.support.programs import Ended, Program, wait_for
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603

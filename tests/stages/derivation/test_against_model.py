@@ -7,25 +7,9 @@ from itertools import cycle, islice
 from typing import Any
 
 import msgspec
-from derivation_model import Model, reset_start
-from derivation_values import L1, L2, ORDER, Built, Chain, Channel, Frame, Single, Span
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from kit.chain import (
-    BATCHER,
-    FIRST_L1,
-    GENESIS_TIME,
-    L2_BLOCK_TIME,
-    L2_CHAIN_ID,
-    STRANGER,
-    SYSTEM_CONFIG,
-    batcher_update,
-    config_log,
-    l1_hash,
-)
-from kit.spans import TO, R, S
-from kit.worlds import GENESIS, Derived, Planned, World, child, l2_hash
 
 from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock
@@ -37,6 +21,22 @@ from rollup_node.stages.protocol.types import BlockId, InboxTransaction, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.batcher import channels as encoding
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
+from tests.conformance.kit.chain import (
+    BATCHER,
+    FIRST_L1,
+    GENESIS_TIME,
+    L2_BLOCK_TIME,
+    L2_CHAIN_ID,
+    STRANGER,
+    SYSTEM_CONFIG,
+    batcher_update,
+    config_log,
+    l1_hash,
+)
+from tests.conformance.kit.spans import TO, R, S
+from tests.conformance.kit.worlds import GENESIS, Derived, Planned, World, child, l2_hash
+from tests.support.derivation_model import Model, reset_start
+from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Channel, Frame, Single, Span
 
 CHAIN = bytes((L2_CHAIN_ID,))
 ALICE, BOB, INVALID = (

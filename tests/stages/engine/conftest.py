@@ -10,7 +10,6 @@ import jwt
 import msgspec
 import pytest
 from aiohttp import web
-from engine_node import EngineNode
 
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock, known_block
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
@@ -32,6 +31,7 @@ from rollup_node.stages.protocol.types import (
     L1Header,
     L2BlockRef,
 )
+from tests.support.engine_node import EngineNode
 
 L1_CHAIN = L1Chain(900, "test", (BlobFork("cancun", 0, 3_338_477),))
 ALL_FORKS = (

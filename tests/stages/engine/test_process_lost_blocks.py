@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_node import EngineNode, follow
 
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.messages.engine import AttributesReady
+from tests.support.engine_node import EngineNode, follow
 
 
 def unsafe(node: EngineNode) -> int:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
-from p2p_fuzz import damaged
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import Signers
@@ -30,6 +28,8 @@ from rollup_node.stages.p2p.peerstore.io.database import StoreError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.messages import Failed, Refused
+from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
+from tests.support.p2p_fuzz import damaged
 
 COUNT = 10_000
 CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_message.VERSIONS}

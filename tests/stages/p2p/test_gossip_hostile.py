@@ -5,8 +5,6 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
-from gossip_world import TOPIC, World, id_of, packed
-from p2p_blocks import SIGNER, block, chain_config, signed
 
 from rollup_node.stages.p2p.blocks.signing import Signers
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
@@ -16,6 +14,8 @@ from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import Verdict
 from rollup_node.stages.p2p.gossipsub.router import Malformed
 from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription
+from tests.support.gossip_world import TOPIC, World, id_of, packed
+from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
 GOOD, BAD = b"000", b"bad"
 

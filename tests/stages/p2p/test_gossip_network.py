@@ -1,7 +1,8 @@
 """Fifty routers in one process, with links that delay and lose what is sent."""
 
 import pytest
-from gossip_world import TOPIC, Network, id_of
+
+from tests.support.gossip_world import TOPIC, Network, id_of
 
 HEARTBEATS = 2 * 0.5
 

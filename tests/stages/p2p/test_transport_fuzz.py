@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from p2p_fuzz import damaged
 
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.encoding.multistream import HEADER, MultistreamError, Proposer, Responder, message
@@ -24,6 +23,7 @@ from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade
 from rollup_node.stages.p2p.muxer.yamux import Session, YamuxError
 from rollup_node.stages.p2p.security.noise import Handshake, Unframer, framed
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
+from tests.support.p2p_fuzz import damaged
 
 ROUNDS = 10_000
 OURS = Identity(b"\x01" * 32)

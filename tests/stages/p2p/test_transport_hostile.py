@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from p2p_hosts import ECHO, TestHost, running, through, until
-from p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.encoding import varint
@@ -19,6 +17,8 @@ from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.identity import identify
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.muxer.yamux import WINDOW
+from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
+from tests.support.p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
 GREETING = message(HEADER)
 STRANGER = Identity(b"\x63" * 32).peer_id

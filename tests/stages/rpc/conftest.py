@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc_world import World
+
+from tests.support.rpc_world import World
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Devnet, Program, call
+
+from tests.support.programs import Devnet, Program, call
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 50.0

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from programs import Devnet, call
-
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.support.programs import Devnet, call
 
 OFFSETS = {
     "canyon": 3,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from engine_node import EngineNode, follow
 
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -24,6 +23,7 @@ from rollup_node.stages.messages.engine import (
     StartRequest,
 )
 from rollup_node.stages.protocol.hashes import output_root
+from tests.support.engine_node import EngineNode, follow
 
 
 def test_a_fresh_engine_derives_from_genesis(world: Any, engine: Any, run: Any) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from engine_node import EngineNode, follow
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
@@ -25,6 +24,7 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlocksRequest,
 )
 from rollup_node.stages.topology import CHANNELS
+from tests.support.engine_node import EngineNode, follow
 
 
 def unsafe(node: EngineNode) -> int:

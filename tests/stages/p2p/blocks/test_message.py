@@ -1,12 +1,12 @@
 """Gossip messages of blocks, held against messages that other implementations made."""
 
 import pytest
-from p2p_blocks import SIGNER, block, chain_config
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks import signing as block_signing
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from tests.support.p2p_blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
 MADE_BY_OTHERS = {

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from p2p_blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers
@@ -14,6 +13,7 @@ from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFault
 from rollup_node.stages.p2p.gossipsub.message import Verdict
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
 STRANGER = LocalSigner(b"\x33" * 32)
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

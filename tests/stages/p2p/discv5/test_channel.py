@@ -1,13 +1,13 @@
 """Handshakes between two channels, step by step."""
 
 import pytest
-from discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 from rollup_node.stages.p2p.discv5 import messages, packets
 from rollup_node.stages.p2p.discv5.channel import Channel, Delivered, Drop
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.messages import Ping
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
+from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 A_AT, B_AT = endpoint("127.0.0.1"), endpoint("127.0.0.2")
 A_RECORD, B_RECORD = record_of("a", "127.0.0.1"), record_of("b", "127.0.0.2")

@@ -1,10 +1,10 @@
 """The cryptography beside the published vectors: what is refused."""
 
 import pytest
-from discv5_nodes import secret_of
 
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.crypto import CryptoError
+from tests.support.discv5_nodes import secret_of
 
 SECRET = secret_of("crypto")
 KEY = crypto.public_key(SECRET)

@@ -2,7 +2,6 @@
 
 import pytest
 from coincurve import PrivateKey
-from discv5_nodes import record_of, secret_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +9,7 @@ from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from tests.support.discv5_nodes import record_of, secret_of
 
 KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex()
 

@@ -3,7 +3,6 @@
 import base64
 
 import pytest
-from discv5_nodes import record_of, secret_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+from tests.support.discv5_nodes import record_of, secret_of
 
 SECRET = secret_of("enr")
 KEY = crypto.public_key(SECRET)

@@ -4,8 +4,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from discv5_nodes import Network, endpoint, record_of, secret_of, seeded
-from p2p_fuzz import damaged
 
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.channel import Channel
@@ -14,6 +12,8 @@ from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded
+from tests.support.p2p_fuzz import damaged
 
 COUNT = 10_000
 RECORD = record_of("fuzz")

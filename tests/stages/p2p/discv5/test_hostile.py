@@ -4,7 +4,6 @@ forget its friends."""
 from collections.abc import Iterator
 
 import pytest
-from discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from rollup_node.stages.p2p.discv5.channel import Channel, Drop
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
+from tests.support.discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 

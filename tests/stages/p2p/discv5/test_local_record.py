@@ -1,10 +1,9 @@
 """Our own record."""
 
-from discv5_nodes import endpoint, secret_of
-
 from rollup_node.stages.p2p.discv5.enr import OpStack, decode_record
 from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from tests.support.discv5_nodes import endpoint, secret_of
 
 SECRET = secret_of("local")
 SAYS = Advertised(901, parse_ip("127.0.0.1"), 9222, 9223)

@@ -1,11 +1,11 @@
 """Walks over made-up networks."""
 
-from discv5_nodes import contact_of, record_of, seeded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5.contact import Contact, closeness, log_distance
 from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MOST_ASKED, WIDTH, Lookup, query_distances
+from tests.support.discv5_nodes import contact_of, record_of, seeded
 
 OWN = record_of("own").node_id
 NODES = [contact_of(record_of(number, f"127.1.{number >> 8}.{number & 255}")) for number in range(150)]

@@ -1,10 +1,9 @@
 """Sessions and challenges."""
 
-from discv5_nodes import endpoint, record_of, seeded
-
 from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
 from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, Opened, Session, Sessions
+from tests.support.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
 AT = endpoint("127.0.0.1")

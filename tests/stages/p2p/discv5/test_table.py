@@ -1,7 +1,6 @@
 """The table of neighbours."""
 
 import pytest
-from discv5_nodes import CHAIN, record_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from rollup_node.stages.p2p.discv5.table import (
     RETRY_SECONDS,
     Table,
 )
+from tests.support.discv5_nodes import CHAIN, record_of
 
 OWN = record_of("own").node_id
 MANY = [record_of(number, f"127.1.{number >> 8}.{number & 255}") for number in range(1, 200)]

@@ -1,8 +1,7 @@
 """Publishing in a topic that we have not joined."""
 
-from gossip_world import OTHER_TOPIC, World, packed
-
 from rollup_node.stages.p2p.gossipsub.rpc import Rpc, Subscription
+from tests.support.gossip_world import OTHER_TOPIC, World, packed
 
 
 def with_subscribers(count: int) -> tuple[World, list[bytes]]:

@@ -2,13 +2,12 @@
 
 import random
 
-from gossip_world import TOPIC, World, packed
-
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
 from rollup_node.stages.p2p.gossipsub.message import Verdict
 from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc
+from tests.support.gossip_world import TOPIC, World, packed
 
 
 def test_waiting_messages_are_bounded_and_can_come_again() -> None:

@@ -1,10 +1,9 @@
 """IHAVE, IWANT and promises, with their bounds."""
 
-from gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed
-
 from rollup_node.stages.p2p.gossipsub.message import Verdict
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
 from rollup_node.stages.p2p.gossipsub.rpc import Have
+from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed
 
 
 def made_up(count: int, start: int = 0) -> list[bytes]:

@@ -1,12 +1,12 @@
 """Upkeep of the mesh: bounds, backoff, scores, and what is said about it."""
 
 import pytest
-from gossip_world import OTHER_TOPIC, TOPIC, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
+from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World
 
 
 def test_a_lacking_mesh_is_filled_to_d() -> None:

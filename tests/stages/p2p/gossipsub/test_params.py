@@ -1,9 +1,8 @@
 """The numbers of Gossipsub, as node-behaviour 13.7 lists them."""
 
-from p2p_blocks import chain_config
-
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, GossipParams, gossip_params
+from tests.support.p2p_blocks import chain_config
 
 
 def test_numbers_of_op_node() -> None:

@@ -1,7 +1,6 @@
 """The router among peers played by the test: topics, messages from arrival to forwarding, queues."""
 
 import pytest
-from gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed, read_frames
 
 from rollup_node.stages.p2p.encoding.snappy import SnappyFault
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
@@ -9,6 +8,7 @@ from rollup_node.stages.p2p.gossipsub.message import Incoming, Verdict
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB, MESHSUB_10, MESHSUB_11, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import Malformed
 from rollup_node.stages.p2p.gossipsub.rpc import Control, Message, Prune, Rpc, Subscription
+from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed, read_frames
 
 LARGE = bytes(range(256)) * 8
 

@@ -7,10 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from p2p_hosts import TestHost, running
-from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
-from p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
-
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
@@ -18,6 +14,9 @@ from rollup_node.stages.p2p.gossipsub.rpc import MOST_FIELDS, Rpc, Subscription
 from rollup_node.stages.p2p.host.host_api import Stream
 from rollup_node.stages.p2p.identity import identify
 from rollup_node.stages.p2p.process.gossip_service import MESH
+from tests.support.p2p_hosts import TestHost, running
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
+from tests.support.p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
 COSTLY = protobuf.number(15, 1) * MOST_FIELDS
 """A message of Gossipsub that takes long to read and says nothing."""

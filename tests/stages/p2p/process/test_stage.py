@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from p2p_blocks import SIGNER, block
-from p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequest, UnsafeBlocksRequest
@@ -17,6 +15,8 @@ from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.protocol.hashes import payload_block_hash
+from tests.support.p2p_blocks import SIGNER, block
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
 
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
 

@@ -4,13 +4,13 @@ import random
 
 import msgspec
 import pytest
-from p2p_blocks import LAST_FORK, block, chain_config
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks import ssz as block_ssz
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.messages import Failed, Found, Refused, ResultCode
+from tests.support.p2p_blocks import LAST_FORK, block, chain_config
 
 
 def test_requests() -> None:

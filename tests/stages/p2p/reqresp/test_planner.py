@@ -4,12 +4,12 @@ import random
 
 import msgspec
 import pytest
-from p2p_blocks import chain
 
 from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
 from rollup_node.stages.p2p.reqresp.planner import MOST_WANTED, Request, SyncPlanner, Target
 from rollup_node.stages.p2p.scoring.application_score import AppCounts, AppScores, app_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from tests.support.p2p_blocks import chain
 
 CHAIN = chain(300)
 LACKS = Refused(ResultCode.NOT_FOUND)

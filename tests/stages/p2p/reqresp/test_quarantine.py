@@ -3,9 +3,9 @@
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p2p_blocks import block, chain
 
 from rollup_node.stages.p2p.reqresp.quarantine import MOST_BLOCKS, MOST_BYTES, MOST_TRUSTED, Quarantine, Release
+from tests.support.p2p_blocks import block, chain
 
 BLOCKS = chain(30)
 

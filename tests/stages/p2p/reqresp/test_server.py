@@ -1,10 +1,10 @@
 """Serving blocks: who waits how long, and which numbers can be."""
 
 import pytest
-from p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 from rollup_node.stages.p2p.reqresp.messages import ResultCode
 from rollup_node.stages.p2p.reqresp.server import SyncService
+from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 
 def test_a_peer_waits_beyond_its_burst_and_is_refused_beyond_twenty_seconds() -> None:

@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-from p2p_blocks import block
-from rpc_world import World
 
 from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from tests.support.p2p_blocks import block
+from tests.support.rpc_world import World
 
 
 def test_calls_about_peers_go_to_the_p2p_process(run: Any) -> None:

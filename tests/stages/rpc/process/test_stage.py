@@ -11,7 +11,6 @@ import msgspec
 import orjson
 import pytest
 from aiohttp import ClientSession
-from rpc_world import L1, L2, ROLLUP, World
 
 from rollup_node.stages.derivation.process.drop_buffer import DropHistory
 from rollup_node.stages.messages.base import Health
@@ -29,6 +28,7 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.process import http_server as server_http
 from rollup_node.stages.rpc.process.methods import METHODS
+from tests.support.rpc_world import L1, L2, ROLLUP, World
 
 
 def test_http_manners(run: Any) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from discv5_nodes import record_of
 
 from rollup_node.stages.p2p.discv5.io import node_store as store_nodes
 from rollup_node.stages.p2p.discv5.io.node_store import KEPT_SECONDS, NodeStore
 from rollup_node.stages.p2p.peerstore.io.database import StoreError
+from tests.support.discv5_nodes import record_of
 
 ONE, TWO = record_of("one"), record_of("two")
 

@@ -5,9 +5,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from discv5_nodes import record_of
-from discv5_servers import TestServer, free_port, serving, serving_many
-from p2p_hosts import until
 
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
@@ -15,6 +12,9 @@ from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryError, Discove
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import peer_text
+from tests.support.discv5_nodes import record_of
+from tests.support.discv5_servers import TestServer, free_port, serving, serving_many
+from tests.support.p2p_hosts import until
 
 
 def enode(server: TestServer, host: str = "127.0.0.1") -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from p2p_hosts import ECHO, TestHost, config, echo, running, through, until
 
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
@@ -25,6 +24,7 @@ from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity
+from tests.support.p2p_hosts import ECHO, TestHost, config, echo, running, through, until
 
 Test = Callable[[TestHost, TestHost], Coroutine[Any, Any, None]]
 

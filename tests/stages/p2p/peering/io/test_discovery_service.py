@@ -6,9 +6,6 @@ import ipaddress
 from collections.abc import AsyncIterator
 from typing import Any
 
-from discv5_servers import free_port
-from p2p_hosts import TestHost, until
-
 from rollup_node.stages.p2p.discv5.io.udp_service import FoundPeer
 from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.nat.io.port_mapper import Targets
@@ -16,6 +13,8 @@ from rollup_node.stages.p2p.nat.io.routers import Outer, Wanted
 from rollup_node.stages.p2p.nat.nat_pmp import Transport
 from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
 from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
+from tests.support.discv5_servers import free_port
+from tests.support.p2p_hosts import TestHost, until
 
 
 @contextlib.asynccontextmanager

@@ -4,13 +4,13 @@ import asyncio
 import time
 
 import pytest
-from p2p_hosts import TestHost, driven, running, until
 
 from rollup_node.stages.p2p.host.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, StaticPeerError, Upkeep, static_peers
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores
+from tests.support.p2p_hosts import TestHost, driven, running, until
 
 OWN, OTHER = Identity(b"\x01" * 32), Identity(b"\x02" * 32)
 BAD = PeerScores(GossipScores(total=-101.0))
