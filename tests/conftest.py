@@ -25,6 +25,7 @@ TOGETHER = frozenset(
     for name in (
         *("actions/test_running_network", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
+        "test_architecture",
     )
 )
 RECURSION_LIMIT = sys.getrecursionlimit()

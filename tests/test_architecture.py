@@ -1,12 +1,12 @@
 """The rules of the folder structure (DESIGN 2), checked on the source text."""
 
 import ast
+import functools
 import re
 import subprocess
 import tomllib
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 NAMESPACE = "rollup_node"
@@ -25,16 +25,23 @@ SHARED_STAGE_FILES = {"messages.py", "topology.py", "metrics.py", "__init__.py"}
 FORKS = re.compile(
     r"\b(regolith|canyon|delta|ecotone|fjord|granite|holocene|isthmus|jovian|karst|lagoon)\b", re.IGNORECASE
 )
+FORK_TABLE = ("stages", "protocol", "forks")
 MAX_LINES = 500
-WITHOUT_TEST = {"__init__.py", "__main__.py"}
 
 
 def _sources(*tops: str) -> list[Path]:
     return sorted(path.relative_to(ROOT) for top in tops for path in (ROOT / top).rglob("*.py"))
 
 
+@functools.cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text())
+
+
+def _assert_none(rule: Callable[[Path], Collection[str]], paths: Iterable[Path]) -> None:
+    """No file has anything that breaks the rule; otherwise all that have are listed."""
+    offenders = [f"{path}: {', '.join(sorted(broken))}" for path in paths if (broken := rule(path))]
+    assert not offenders, "\n".join(offenders)
 
 
 def _top_level(tree: ast.Module) -> list[ast.stmt]:
@@ -57,6 +64,7 @@ def _imported(nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
     return names
 
 
+@functools.cache
 def _all_imports(path: Path) -> set[str]:
     return _imported(list(ast.walk(_tree(path))))
 
@@ -65,38 +73,42 @@ def _ours(names: set[str]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith(f"{NAMESPACE}.")}
 
 
-@pytest.mark.parametrize("path", _sources(*PACKAGES), ids=str)
-def test_imports_run_one_way(path: Path) -> None:
-    top = path.parts[0]
+def _wrong_imports(path: Path) -> set[str]:
+    """What a file may not import by the order of the packages, or imports by a second name."""
     names = _all_imports(path)
-    allowed = MAY_IMPORT[top] | ({"tools"} if path == Path("node/cli.py") else set())
-    assert _ours(names) <= allowed
-    assert not {name.split(".")[0] for name in names} & set(PACKAGES), "a module must have one name"
-    if path == Path("node/cli.py"):
-        assert "tools" not in _ours(_imported(_top_level(_tree(path)))), "the command line imports tools lazily"
+    is_command_line = path == Path("node/cli.py")
+    wrong = _ours(names) - MAY_IMPORT[path.parts[0]] - ({"tools"} if is_command_line else set())
+    wrong |= {name for name in names if name.split(".")[0] in PACKAGES}
+    return wrong | ({"tools"} & _ours(_imported(_top_level(_tree(path)))) if is_command_line else set())
 
 
-@pytest.mark.parametrize("path", _sources("stages"), ids=str)
-def test_only_shells_touch_the_world(path: Path) -> None:
-    if SHELL_FILE.fullmatch(path.name):
-        return
+def test_imports_run_one_way() -> None:
+    """The command line imports tools, lazily; a module has one name."""
+    _assert_none(_wrong_imports, _sources(*PACKAGES))
+
+
+def _world_imports(path: Path) -> set[str]:
     names = _all_imports(path)
-    assert not {name.split(".")[0] for name in names} & IMPURE
-    assert not names & IMPURE_INNER
+    return ({name.split(".")[0] for name in names} & IMPURE) | (names & IMPURE_INNER)
 
 
-@pytest.mark.parametrize("path", _sources("stages"), ids=str)
-def test_stages_stay_apart(path: Path) -> None:
-    if len(path.parts) < 3 or path.parts[1] not in STAGES:
-        return
-    own = path.parts[1]
-    others = {name.split(".")[2] for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")}
-    foreign = (others & STAGES) - {own}
-    if own == "compute":
-        inner = [name.split(".") for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")]
-        assert all(parts[3:4] == ["tasks"] or parts[3:4] == [] for parts in inner if parts[2] in foreign)
-        return
-    assert not foreign
+def test_only_shells_touch_the_world() -> None:
+    cores = [path for path in _sources("stages") if not SHELL_FILE.fullmatch(path.name)]
+    _assert_none(_world_imports, cores)
+
+
+def _foreign_imports(path: Path) -> set[str]:
+    """What a file of a stage imports from other stages; `compute` may import their tasks."""
+    inner = [name.split(".") for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")]
+    foreign = [parts for parts in inner if parts[2] in STAGES - {path.parts[1]}]
+    if path.parts[1] == "compute":
+        foreign = [parts for parts in foreign if parts[3:4] not in ([], ["tasks"])]
+    return {".".join(parts) for parts in foreign}
+
+
+def test_stages_stay_apart() -> None:
+    in_stages = [path for path in _sources("stages") if len(path.parts) > 2 and path.parts[1] in STAGES]
+    _assert_none(_foreign_imports, in_stages)
 
 
 def _compared_names(tree: ast.Module) -> list[str]:
@@ -114,11 +126,9 @@ def _compared_names(tree: ast.Module) -> list[str]:
     return [name for name in found if FORKS.search(name.replace("_", " "))]
 
 
-@pytest.mark.parametrize("path", _sources("ipc", "stages", "node"), ids=str)
-def test_only_the_fork_table_compares_forks(path: Path) -> None:
-    if path.parts[:3] == ("stages", "protocol", "forks"):
-        return
-    assert _compared_names(_tree(path)) == []
+def test_only_the_fork_table_compares_forks() -> None:
+    outside = [path for path in _sources("ipc", "stages", "node") if path.parts[:3] != FORK_TABLE]
+    _assert_none(lambda path: _compared_names(_tree(path)), outside)
 
 
 def test_packages_are_listed() -> None:
@@ -131,17 +141,18 @@ def test_packages_are_listed() -> None:
     assert not bare, "a folder with modules is a package"
 
 
-@pytest.mark.parametrize("path", _sources(*PACKAGES, "tests"), ids=str)
-def test_files_stay_short(path: Path) -> None:
-    assert len((ROOT / path).read_text().splitlines()) <= MAX_LINES
+def test_files_stay_short() -> None:
+    def excess(path: Path) -> list[str]:
+        length = len((ROOT / path).read_text().splitlines())
+        return [f"{length} lines"] if length > MAX_LINES else []
+
+    _assert_none(excess, _sources(*PACKAGES, "tests"))
 
 
-@pytest.mark.parametrize("path", _sources("tests"), ids=str)
-def test_tests_mirror_the_source(path: Path) -> None:
-    if not path.name.startswith("test_") or len(path.parts) < 3 or path.parts[1] not in PACKAGES:
-        return
-    mirrored = ROOT.joinpath(*path.parts[1:-1])
-    assert mirrored.is_dir(), f"tests/{path.parts[1]} mirrors the source: {mirrored} is missing"
+def test_tests_mirror_the_source() -> None:
+    tests = [path for path in _sources("tests") if path.name.startswith("test_") and len(path.parts) > 2]
+    mirrored = {Path(*path.parts[1:-1]) for path in tests if path.parts[1] in PACKAGES}
+    assert [folder for folder in sorted(mirrored) if not (ROOT / folder).is_dir()] == []
 
 
 def test_no_unfinished_marks_are_committed() -> None:
