@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rollup_node.ipc import log
 
@@ -19,6 +20,9 @@ ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
 os.environ["NODE_P2P_NETRESTRICT"] = "127.0.0.0/8"
 os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
+# How long an example takes says nothing on a machine that does other work beside the tests.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 LOG_AT_FIRST = log.configuration()
 TOGETHER = frozenset(
     f"tests/{name}.py"
