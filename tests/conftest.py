@@ -20,6 +20,9 @@ ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
 os.environ["NODE_P2P_NETRESTRICT"] = "127.0.0.0/8"
 os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
+# Compiled once, not by each of the workers and programs that start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # How long an example takes says nothing on a machine that does other work beside the tests.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
