@@ -117,7 +117,7 @@ class Leftovers:
         temporary = [str(path) for path in self.temporary.iterdir()]
         return [*self.processes(), *self.sockets(), *memory, *temporary]
 
-    def wait_until_gone(self, seconds: float) -> list[str]:
+    def wait_until_gone(self, seconds: float = 20.0) -> list[str]:
         """Waits for the last to go; what is still there when the time is over."""
         deadline = time.monotonic() + seconds
         while (left := self.all()) and time.monotonic() < deadline:
@@ -146,7 +146,7 @@ def watched_folder() -> Iterator[Leftovers]:
     watch = Leftovers(folder)
     try:
         yield watch
-        left = watch.wait_until_gone(2.0)
+        left = watch.wait_until_gone()
         assert not left, f"left behind: {left}"
     finally:
         watch.kill()
