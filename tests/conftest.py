@@ -30,7 +30,7 @@ LOG_AT_FIRST = log.configuration()
 TOGETHER = frozenset(
     f"tests/{name}.py"
     for name in (
-        *("actions/test_running_network", "chaos/test_peers"),
+        *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
         "test_architecture",
     )
