@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from rollup_node.stages.io import log
 
@@ -19,12 +20,19 @@ ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
 os.environ["NODE_P2P_NETRESTRICT"] = "127.0.0.0/8"
 os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
+# Compiled once, not by each of the workers and programs that start.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# How long an example takes says nothing on a machine that does other work beside the tests.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 LOG_AT_FIRST = log.configuration()
 TOGETHER = frozenset(
     f"tests/{name}.py"
     for name in (
-        *("actions/test_running_network", "chaos/test_peers"),
+        *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
         *("node/commands/test_batches", "node/test_whole_node"),
+        "test_architecture",
     )
 )
 RECURSION_LIMIT = sys.getrecursionlimit()
@@ -109,7 +117,7 @@ class Leftovers:
         temporary = [str(path) for path in self.temporary.iterdir()]
         return [*self.processes(), *self.sockets(), *memory, *temporary]
 
-    def wait_until_gone(self, seconds: float) -> list[str]:
+    def wait_until_gone(self, seconds: float = 20.0) -> list[str]:
         """Waits for the last to go; what is still there when the time is over."""
         deadline = time.monotonic() + seconds
         while (left := self.all()) and time.monotonic() < deadline:
@@ -138,7 +146,7 @@ def watched_folder() -> Iterator[Leftovers]:
     watch = Leftovers(folder)
     try:
         yield watch
-        left = watch.wait_until_gone(2.0)
+        left = watch.wait_until_gone()
         assert not left, f"left behind: {left}"
     finally:
         watch.kill()

@@ -1,11 +1,15 @@
-"""The rules of the folder structure (DESIGN 2), checked on the source text."""
+"""The rules of the folder structure, one test each, checked on the source text; docs/architecture.md explains them."""
 
 import ast
+import functools
+import io
 import re
 import subprocess
+import tokenize
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-import pytest
+from rollup_node.tools.dev import folder_graph
 
 ROOT = Path(__file__).parent.parent
 NAMESPACE = "rollup_node"
@@ -16,107 +20,142 @@ MAY_IMPORT = {
     "node": {"ipc", "stages", "node"},
     "tools": set(PACKAGES),
 }
-SHELL_FILE = re.compile(r"(process\w*|client\w*|server\w*|transport\w*|store\w*|metrics)\.py")
-IMPURE = {"asyncio", "aiohttp", "zmq", "socket", "ssl", "time", "random", "os", "logging", "threading", "subprocess"}
-IMPURE_INNER = (f"{NAMESPACE}.ipc.bus", f"{NAMESPACE}.ipc.wire.sockets", f"{NAMESPACE}.stages.io")
+SHELL_FOLDERS = {"process", "io"}
+WORLD = {"asyncio", "aiohttp", "zmq", "socket", "ssl", "time", "random", "os", "logging", "threading", "subprocess"}
 STAGES = {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
 FORKS = re.compile(
     r"\b(regolith|canyon|delta|ecotone|fjord|granite|holocene|isthmus|jovian|karst|lagoon)\b", re.IGNORECASE
 )
+FORK_TABLE = ("stages", "protocol", "forks")
+CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}
+"""Fields of rollup.json that are named after a fork and are no activation."""
 MAX_LINES = 500
-WITHOUT_TEST = {"__init__.py", "__main__.py"}
+ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
+CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
+RULE = re.compile(rf'<a id="([^"]+)"></a>\*\*({ID})\*\*')
 
 
 def _sources(*tops: str) -> list[Path]:
     return sorted(path.relative_to(ROOT) for top in tops for path in (ROOT / top).rglob("*.py"))
 
 
+@functools.cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse((ROOT / path).read_text())
 
 
-def _top_level(tree: ast.Module) -> list[ast.stmt]:
+def _assert_none(rule: Callable[[Path], Collection[str]], paths: Iterable[Path]) -> None:
+    """No file has anything that breaks the rule; otherwise all that have are listed."""
+    offenders = [f"{path}: {', '.join(sorted(broken))}" for path in paths if (broken := rule(path))]
+    assert not offenders, "\n".join(offenders)
+
+
+def _top_level(tree: ast.Module) -> Iterator[ast.stmt]:
     """Statements that run at import, without function bodies."""
-    found: list[ast.stmt] = []
     for node in tree.body:
-        found.append(node)
+        yield node
         if isinstance(node, ast.If | ast.Try):
-            found.extend(child for child in ast.walk(node) if isinstance(child, ast.stmt))
-    return found
+            yield from (child for child in ast.walk(node) if isinstance(child, ast.stmt))
 
 
-def _imported(nodes: list[ast.stmt] | list[ast.AST]) -> set[str]:
-    names: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
+@functools.cache
 def _all_imports(path: Path) -> set[str]:
-    return _imported(list(ast.walk(_tree(path))))
+    return folder_graph.imported_names(_tree(path))
 
 
 def _ours(names: set[str]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith(f"{NAMESPACE}.")}
 
 
-@pytest.mark.parametrize("path", _sources(*PACKAGES), ids=str)
-def test_imports_run_one_way(path: Path) -> None:
-    top = path.parts[0]
+def _wrong_imports(path: Path) -> set[str]:
+    """What a file may not import by the order of the packages, or imports by a second name."""
     names = _all_imports(path)
-    allowed = MAY_IMPORT[top] | ({"tools"} if path == Path("node/cli.py") else set())
-    assert _ours(names) <= allowed
-    assert not {name.split(".")[0] for name in names} & set(PACKAGES), "a module must have one name"
-    if path == Path("node/cli.py"):
-        assert "tools" not in _ours(_imported(_top_level(_tree(path)))), "the command line imports tools lazily"
+    is_command_line = path == Path("node/cli.py")
+    wrong = _ours(names) - MAY_IMPORT[path.parts[0]] - ({"tools"} if is_command_line else set())
+    wrong |= {name for name in names if name.split(".")[0] in PACKAGES}
+    if is_command_line:
+        at_import = ast.Module(list(_top_level(_tree(path))), [])
+        wrong |= {"tools"} & _ours(folder_graph.imported_names(at_import))
+    return wrong
 
 
-@pytest.mark.parametrize("path", _sources("stages"), ids=str)
-def test_only_shells_touch_the_world(path: Path) -> None:
-    if SHELL_FILE.fullmatch(path.name) or {"io", "process"} & set(path.parts):
-        return
-    names = _all_imports(path)
-    assert not {name.split(".")[0] for name in names} & IMPURE
-    assert not [name for name in names if name.startswith(IMPURE_INNER) and ".channels" not in name]
+def test_imports_run_one_way() -> None:
+    """The command line imports tools, lazily; a module has one name."""
+    _assert_none(_wrong_imports, _sources(*PACKAGES))
 
 
-@pytest.mark.parametrize("path", _sources("stages"), ids=str)
-def test_stages_stay_apart(path: Path) -> None:
-    if len(path.parts) < 3 or path.parts[1] not in STAGES:
-        return
-    own = path.parts[1]
-    others = {name.split(".")[2] for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")}
-    foreign = (others & STAGES) - {own}
-    if own == "compute":
-        inner = [name.split(".") for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")]
-        assert all(parts[3:4] == ["tasks"] or parts[3:4] == [] for parts in inner if parts[2] in foreign)
-        return
-    assert not foreign
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    assert folder_graph.cycles(folder_graph.folder_graph(folder_graph.modules())) == []
 
 
-def _compared_names(tree: ast.Module) -> list[str]:
-    """Names and strings that stand in a comparison or a condition."""
-    found = []
+def _is_shell(path: Path) -> bool:
+    return bool(SHELL_FOLDERS & set(path.parts[1:-1]))
+
+
+def _reached(module: str, graph: folder_graph.Graph) -> set[str]:
+    """All modules that importing `module` imports, itself included."""
+    reached, ahead = {module}, [module]
+    while ahead:
+        ahead.extend(fresh := graph[ahead.pop()] - reached)
+        reached |= fresh
+    return reached
+
+
+def test_only_shells_touch_the_world() -> None:
+    """Sockets, clocks, files and logs are for folders named process or io; no core imports them, nor what does."""
+    known = {name: path.relative_to(ROOT) for name, path in folder_graph.modules().items()}
+    graph = folder_graph.module_graph(folder_graph.modules())
+    touching = {name for name, path in known.items() if {each.split(".")[0] for each in _all_imports(path)} & WORLD}
+    offenders = {}
+    for name, path in known.items():
+        if path.parts[0] == "stages" and not _is_shell(path):
+            reached = _reached(name, graph)
+            offenders[name] = sorted(each for each in reached if each in touching or _is_shell(known[each]))
+    assert {name: found for name, found in offenders.items() if found} == {}
+
+
+def _foreign_imports(path: Path) -> set[str]:
+    """What a file of a stage imports from other stages; `compute` may import their tasks."""
+    inner = [name.split(".") for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")]
+    foreign = [parts for parts in inner if parts[2] in STAGES - {path.parts[1]}]
+    if path.parts[1] == "compute":
+        foreign = [parts for parts in foreign if parts[3:4] not in ([], ["tasks"])]
+    return {".".join(parts) for parts in foreign}
+
+
+def test_stages_stay_apart() -> None:
+    in_stages = [path for path in _sources("stages") if len(path.parts) > 2 and path.parts[1] in STAGES]
+    _assert_none(_foreign_imports, in_stages)
+
+
+def _conditions(tree: ast.Module) -> Iterator[ast.AST]:
+    """Comparisons, and what `if`, `while`, `match` and boolean operators decide by."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
-            for part in ast.walk(node):
-                if isinstance(part, ast.Name):
-                    found.append(part.id)
-                elif isinstance(part, ast.Attribute):
-                    found.append(part.attr)
-                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    found.append(part.value)
-    return [name for name in found if FORKS.search(name.replace("_", " "))]
+            yield node
+        elif isinstance(node, ast.If | ast.While | ast.IfExp):
+            yield node.test
+        elif isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.match_case):
+            yield node.pattern
 
 
-@pytest.mark.parametrize("path", _sources("ipc", "stages", "node"), ids=str)
-def test_only_the_fork_table_compares_forks(path: Path) -> None:
-    if path.parts[:3] == ("stages", "protocol", "forks"):
-        return
-    assert _compared_names(_tree(path)) == []
+def _fork_conditions(path: Path) -> set[str]:
+    found = set()
+    for part in (part for condition in _conditions(_tree(path)) for part in ast.walk(condition)):
+        if isinstance(part, ast.Name):
+            found.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            found.add(part.attr)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            found.add(part.value)
+    return {name for name in found if FORKS.search(name.replace("_", " "))} - CONFIG_FIELDS
+
+
+def test_only_the_fork_table_compares_forks() -> None:
+    outside = [path for path in _sources("ipc", "stages", "node") if path.parts[:3] != FORK_TABLE]
+    _assert_none(_fork_conditions, outside)
 
 
 def test_folders_with_modules_are_packages() -> None:
@@ -125,17 +164,46 @@ def test_folders_with_modules_are_packages() -> None:
     assert folders == packages
 
 
-@pytest.mark.parametrize("path", _sources(*PACKAGES, "tests"), ids=str)
-def test_files_stay_short(path: Path) -> None:
-    assert len((ROOT / path).read_text().splitlines()) <= MAX_LINES
+def test_files_stay_short() -> None:
+    def excess(path: Path) -> list[str]:
+        length = len((ROOT / path).read_text().splitlines())
+        return [f"{length} lines"] if length > MAX_LINES else []
+
+    _assert_none(excess, _sources(*PACKAGES, "tests"))
 
 
-@pytest.mark.parametrize("path", _sources("tests"), ids=str)
-def test_tests_mirror_the_source(path: Path) -> None:
-    if not path.name.startswith("test_") or len(path.parts) < 3 or path.parts[1] not in PACKAGES:
-        return
-    mirrored = ROOT.joinpath(*path.parts[1:-1])
-    assert mirrored.is_dir(), f"tests/{path.parts[1]} mirrors the source: {mirrored} is missing"
+def test_tests_mirror_the_source() -> None:
+    tests = [path for path in _sources("tests") if path.name.startswith("test_") and len(path.parts) > 2]
+    mirrored = {Path(*path.parts[1:-1]) for path in tests if path.parts[1] in PACKAGES}
+    assert [folder for folder in sorted(mirrored) if not (ROOT / folder).is_dir()] == []
+
+
+@functools.cache
+def _rules() -> frozenset[str]:
+    """The ids that docs/rules defines."""
+    found: list[str] = []
+    for path in sorted((ROOT / "docs" / "rules").glob("*.md")):
+        for anchor, rule in RULE.findall(path.read_text()):
+            assert anchor == rule.lower(), f"{path.name}: the anchor of {rule} is {anchor}"
+            found.append(rule)
+    assert len(found) == len(set(found)), "a rule is defined once"
+    return frozenset(found)
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The strings and comments of a file, where rules are cited."""
+    for token in tokenize.generate_tokens(io.StringIO((ROOT / path).read_text()).readline):
+        if token.type == tokenize.COMMENT or "STRING" in tokenize.tok_name[token.type]:
+            yield token.string
+
+
+def _unknown_rules(path: Path) -> set[str]:
+    cited = {rule for text in _texts(path) for group in CITATION.findall(text) for rule in re.findall(ID, group)}
+    return cited - _rules()
+
+
+def test_cited_rules_are_in_the_documents() -> None:
+    _assert_none(_unknown_rules, _sources(*PACKAGES, "tests"))
 
 
 def test_no_unfinished_marks_are_committed() -> None:

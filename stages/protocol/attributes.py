@@ -84,7 +84,7 @@ def prepare_attributes(
         )
     layout = schedule.l1_info_format(timestamp)
     info = _l1_info(config, l1_chain, layout, in_force, epoch, sequence_number)
-    first = l1_info_deposit(info, layout, schedule.l2(timestamp).regolith_deposits)
+    first = l1_info_deposit(info, layout, schedule.l2(timestamp).system_deposits)
     return Prepared(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
 
 

@@ -29,7 +29,7 @@ SIZES = {
 DEFAULT_DA_FOOTPRINT_GAS_SCALAR = 400
 
 _GAS = 1_000_000
-_GAS_BEFORE_REGOLITH = 150_000_000
+_SYSTEM_GAS = 150_000_000
 _PAD_12 = bytes(12)
 _PAD_24 = bytes(24)
 
@@ -98,8 +98,8 @@ def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
     return _parse_packed(data, layout) if layout.packed else _parse_words(data)
 
 
-def l1_info_deposit(info: L1Info, layout: L1InfoFormat, regolith: bool) -> bytes:
-    """The first transaction of an L2 block (2.1)."""
+def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> bytes:
+    """The first transaction of an L2 block; `is_system` until Regolith (2.1)."""
     return encode_deposit(
         DepositTransaction(
             source_hash=l1_info_source_hash(info.block_hash, info.sequence_number),
@@ -107,8 +107,8 @@ def l1_info_deposit(info: L1Info, layout: L1InfoFormat, regolith: bool) -> bytes
             to=L1_BLOCK,
             mint=0,
             value=0,
-            gas=_GAS if regolith else _GAS_BEFORE_REGOLITH,
-            is_system=not regolith,
+            gas=_SYSTEM_GAS if is_system else _GAS,
+            is_system=is_system,
             data=encode_l1_info(info, layout),
         )
     )

@@ -7,9 +7,6 @@ from typing import Any
 
 from tests.support.programs import Devnet, is_alive, wait_for
 
-CLEAN_SECONDS = 2.0
-STOP_SECONDS = 15.0
-
 
 def sockets_below(folder: Path) -> list[str]:
     """Unix sockets under a folder, as files or as the kernel knows them."""
@@ -25,13 +22,13 @@ def test_what_is_killed_leaves_nothing_behind(leftovers: Any) -> None:
         pids = [entry["pid"] for entry in net.processes("verifier").values()]
         assert len(pids) == 9 and all(map(is_alive, pids)) and sockets_below(folder)
         net.process.send_signal(signal.SIGSTOP)
-        os.kill(net.processes("verifier")["supervisor"]["pid"], signal.SIGKILL)
+        os.kill(net.entry("verifier", "supervisor")["pid"], signal.SIGKILL)
 
         def left() -> list[object]:
             return [*filter(is_alive, pids), *sockets_below(folder), *([folder] if folder.exists() else [])]
 
-        wait_for(lambda: not left(), f"nothing to be left: {left()}", CLEAN_SECONDS)
-        assert net.ready("sequencer"), "the other node goes on"
+        wait_for(lambda: not left(), "nothing to be left")
+        net.wait(lambda: net.ready("sequencer"), "the other node to go on")
         assert len(leftovers.processes()) >= 5 + 9
         net.kill()
-        assert leftovers.wait_until_gone(STOP_SECONDS) == []
+        assert leftovers.wait_until_gone() == []

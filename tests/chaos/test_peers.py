@@ -3,22 +3,17 @@
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.support.programs import Devnet, Program, call, wait_for
+from tests.support.programs import Devnet, Program, RpcAnswer, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 FAR = 100_000
 """More confirmations than L1 has blocks: derivation waits, so that every block comes from peers."""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class OwnNode:
@@ -29,8 +24,6 @@ class OwnNode:
         self._watch, self._root = watch, watch.folder / "own"
         self._root.mkdir()
         network = net.network
-        self.rpc = free_port()
-        self.url = f"http://127.0.0.1:{self.rpc}"
         words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")
         self.engine = Program(watch, "rollup_node.tools.devnet.engine", *words)
         said = self.engine.say("genesis ").split()
@@ -45,7 +38,7 @@ class OwnNode:
             "interop.dependency-set": str(net.root / "dependency-set.json"),
             "verifier.l1-confs": FAR,
             "rpc.addr": "127.0.0.1",
-            "rpc.port": self.rpc,
+            "rpc.port": 0,
             "p2p.listen.ip": "127.0.0.1",
             "p2p.listen.tcp": 0,
             "p2p.netrestrict": "127.0.0.0/8",
@@ -64,6 +57,12 @@ class OwnNode:
         self.program = Program(self._watch, "rollup_node.node", *self._words)
         return self.program
 
+    @property
+    def url(self) -> str:
+        """Where its RPC server listens in its present life."""
+        line = self.program.say('"rpc server is listening"')
+        return f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
+
     def unsafe(self) -> int:
         return int(call(self.url, "optimism_syncStatus")["unsafe_l2"]["number"])
 
@@ -75,7 +74,7 @@ class OwnNode:
         entries = json.loads((self._root / "run" / "processes.json").read_text())
         supervisor = next(entry for entry in entries if entry["role"] == "supervisor")
         os.kill(supervisor["pid"], signal.SIGKILL)
-        self.program.process.wait(10)
+        self.program.process.wait(30)
 
     def end(self) -> None:
         self.program.stop()
@@ -84,6 +83,15 @@ class OwnNode:
 
 def unsafe(net: Devnet, name: str) -> int:
     return int(net.heads(name)["unsafe_l2"]["number"])
+
+
+def disconnected(url: str) -> bool:
+    """Disconnects the peers that a node has; whether it had none. One that was connecting is there only later."""
+    peers = list(call(url, "opp2p_peers", True)["peers"])
+    for peer in peers:
+        with suppress(RpcAnswer):
+            call(url, "opp2p_disconnectPeer", peer)
+    return not peers
 
 
 def same_chain(net: Devnet, node: OwnNode, last: int) -> None:
@@ -96,9 +104,9 @@ def same_chain(net: Devnet, node: OwnNode, last: int) -> None:
 @pytest.fixture(scope="module")
 def net(module_leftovers: Any) -> Iterator[Devnet]:
     """A network of a sequencer and two verifiers, which ends with equal output roots."""
-    with Devnet(module_leftovers, "--nodes", "2", duration=200) as running:
+    with Devnet(module_leftovers, "--nodes", "2") as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
-        running.wait_up(50)
+        running.wait_up()
         yield running
         assert "a bug ends" not in "".join(map(running.log, running.nodes))
         running.finish()
@@ -121,7 +129,7 @@ def test_a_verifier_that_joins_late_fills_its_gap_from_peers(net: Devnet, late: 
     status = call(late.url, "optimism_syncStatus")
     assert status["safe_l2"]["number"] == 0, "derivation has given it nothing"
     same_chain(net, late, missing)
-    assert "a peer gave a missing block" in late.program.out
+    net.wait(lambda: "a peer gave a missing block" in late.program.out, "the log to name who gave the blocks")
     scores = next(iter(call(late.url, "opp2p_peers", True)["peers"].values()))["scores"]["reqResp"]
     assert scores["validResponses"] > 0 and scores["rejectedPayloads"] == 0
 
@@ -131,9 +139,7 @@ def test_a_node_is_killed_and_another_cut_off(net: Devnet, late: OwnNode) -> Non
     url = net.node("verifier-2")["rpc"]
     late.kill()
     call(url, "opp2p_blockSubnet", LOOPBACK_NET)
-    for peer in call(url, "opp2p_peers", True)["peers"]:
-        call(url, "opp2p_disconnectPeer", peer)
-    net.wait(lambda: call(url, "opp2p_peerStats")["connected"] == 0, "the last peer to go")
+    net.wait(lambda: disconnected(url), "the last peer to go")
     before = unsafe(net, "sequencer")
     net.wait(lambda: unsafe(net, "sequencer") >= before + 5, "blocks during the partition")
     assert call(url, "opp2p_peerStats")["connected"] == 0
@@ -158,7 +164,7 @@ def test_the_doctor_finds_nothing_at_fault(net: Devnet, module_leftovers: Any) -
 
 
 def test_a_stopped_p2p_process_is_replaced_and_its_node_follows(net: Devnet) -> None:
-    entry = net.processes("verifier")["p2p"]
+    entry = net.entry("verifier", "p2p")
     os.kill(entry["pid"], signal.SIGSTOP)
     net.wait_replaced("verifier", entry)
     now = unsafe(net, "sequencer")

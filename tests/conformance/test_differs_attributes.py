@@ -175,7 +175,7 @@ def strictness_of_deposit_logs() -> None:
 def layout_of_l1_info_when_read() -> None:
     """It follows from the block's time; what the data says of itself must agree."""
     info = L1Info(7, 8, 9, bytes(32), 0, b"\xba" * 20)
-    packed = l1_info_deposit(info, L1InfoFormat.ECOTONE, True)
+    packed = l1_info_deposit(info, L1InfoFormat.ECOTONE, False)
     assert l1_info_of_block((packed,), L1InfoFormat.ECOTONE).number == 7
     for layout in (L1InfoFormat.BEDROCK, L1InfoFormat.ISTHMUS, L1InfoFormat.JOVIAN):
         with pytest.raises(L1InfoError):

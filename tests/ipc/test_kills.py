@@ -78,7 +78,7 @@ def test_states_go_on_when_their_publisher_is_killed(tmp_path: Path) -> None:
 def test_nobody_outlives_the_supervisor(tmp_path: Path) -> None:
     report = act("supervisor_killed", tmp_path)
     assert len(report["pids"]) == 3
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while any(lives(pid) for pid in report["pids"]):
         if time.monotonic() > end:
             pytest.fail("a process outlives its supervisor")

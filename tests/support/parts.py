@@ -53,7 +53,7 @@ class Relay:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._ending = True
         self._ask(False)
-        self._thread.join(5)
+        self._thread.join(30)
         for each in (self._place, self._wake, self._woken):
             each.close()
         self._selector.close()
@@ -62,7 +62,7 @@ class Relay:
         self._wanted = wanted
         self._done.clear()
         self._wake.send(b".")
-        assert self._done.wait(5)
+        assert self._done.wait(30)
 
     def _run(self) -> None:
         while not self._ending:
@@ -95,7 +95,7 @@ class Relay:
         assert self._listener is not None
         near, _ = self._listener.accept()
         try:
-            far = socket.create_connection((LOOPBACK, self._target), 2)
+            far = socket.create_connection((LOOPBACK, self._target), 20)
         except OSError:
             near.close()
             return

@@ -28,18 +28,31 @@ class RpcAnswer(Exception):
         self.code, self.message = error.get("code"), str(error.get("message"))
 
 
-def call(url: str, method: str, *params: Any, seconds: float = 10.0) -> Any:
+def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
     """The result of one JSON-RPC call; RpcAnswer for an error object, one of UNREACHABLE when nobody answers."""
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=seconds) as response:
-        answer = json.load(response)
+    answer = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
     if "error" in answer:
         raise RpcAnswer(answer["error"])
     return answer["result"]
 
 
-def get(url: str, seconds: float = 10.0) -> tuple[int, str]:
+def call_all(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
+    """The results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
+    batch = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, (method, *params) in enumerate(calls)
+    ]
+    answers = {answer["id"]: answer["result"] for answer in _post(url, batch, seconds)}
+    return [answers[number] for number in range(len(calls))]
+
+
+def _post(url: str, body: Any, seconds: float) -> Any:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=seconds) as response:
+        return json.load(response)
+
+
+def get(url: str, seconds: float = 30.0) -> tuple[int, str]:
     """Status and text of an HTTP resource, whatever the status."""
     try:
         with urllib.request.urlopen(url, timeout=seconds) as response:
@@ -62,7 +75,7 @@ def is_told(url: str, process: str, text: str) -> bool:
     return any(reason.startswith(f"{process}: ") and text in reason for reason in reasons(url))
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds: float = 40.0) -> T:
+def wait_for(condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
     """Waits until the condition gives something that counts as true; while nobody answers it counts as false."""
     deadline = time.monotonic() + seconds
     while True:
@@ -152,19 +165,23 @@ class Program:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def say(self, word: str, seconds: float = 30.0) -> str:
+    def say(self, word: str, seconds: float = 50.0) -> str:
         """Waits for the first line of its output that contains the word."""
 
         def line() -> str | None:
+            has_ended = not self.running
             found = next((line for line in self.out.splitlines() if word in line), None)
-            assert found or self.running, f"it ended without saying {word!r}: {self.out} {self.err}"
+            assert found or not has_ended, f"it ended without saying {word!r}: {self.out} {self.err}"
             return found
 
-        found = wait_for(line, f"the line with {word!r}", seconds)
+        try:
+            found = wait_for(line, f"the line with {word!r}", seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-1000:]}") from None
         assert found is not None
         return found
 
-    def end(self, seconds: float = 40.0) -> Ended:
+    def end(self, seconds: float = 50.0) -> Ended:
         """Waits for its end; a program that takes longer is killed, and fails the test."""
         try:
             code = self.process.wait(seconds)
@@ -175,7 +192,7 @@ class Program:
             ) from None
         return Ended(code, self.out, self.err)
 
-    def stop(self, seconds: float = 20.0) -> Ended:
+    def stop(self, seconds: float = 50.0) -> Ended:
         """Asks it to end, and waits."""
         if self.running:
             self.process.send_signal(signal.SIGTERM)
@@ -193,7 +210,7 @@ class Devnet(Program):
 
     nodes = ("sequencer", "verifier")
 
-    def __init__(self, watch: Any, *words: str, duration: float = 100.0, json: bool = True) -> None:
+    def __init__(self, watch: Any, *words: str, duration: float = 600.0, json: bool = True) -> None:
         self.root: Path = watch.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
@@ -204,7 +221,7 @@ class Devnet(Program):
         """`network.json`, once the programs of the network are started."""
         return self.wait(lambda: json.loads((self.root / "network.json").read_text()), "network.json")
 
-    def wait(self, condition: Callable[[], T], what: str, seconds: float = 40.0) -> T:
+    def wait(self, condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
         def check() -> T:
             assert self.running, f"the network ended while {what} was waited for: {self.out} {self.err}"
             return condition()
@@ -231,9 +248,16 @@ class Devnet(Program):
         return found
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
-        """A node's `processes.json` by role (the first copy of each)."""
+        """A node's `processes.json` by role (the first copy of each), as it is now: it comes with the node, and a row
+        between two lives is not in it."""
         entries = json.loads(Path(self.node(name)["processes"]).read_text())
         return {entry["role"]: entry for entry in reversed(entries)}
+
+    def entry(self, name: str, role: str) -> dict[str, Any]:
+        """The entry of a row in a node's `processes.json`, once it lives."""
+        found = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} to live")
+        assert found is not None
+        return found
 
     def heads(self, name: str) -> dict[str, Any]:
         """`optimism_syncStatus` of a node."""
@@ -248,11 +272,11 @@ class Devnet(Program):
         """The number of a node's finalized head."""
         return int(self.heads(name)["finalized_l2"]["number"])
 
-    def wait_safe(self, number: int, name: str = "verifier", seconds: float = 40.0) -> None:
+    def wait_safe(self, number: int, name: str = "verifier", seconds: float = 50.0) -> None:
         """Waits until a node's safe head is at least there."""
         self.wait(lambda: self.safe(name) >= number, f"the safe head {number} of the {name}", seconds)
 
-    def wait_up(self, seconds: float = 40.0) -> None:
+    def wait_up(self, seconds: float = 50.0) -> None:
         """Waits until both nodes have a safe block beyond genesis."""
         for name in self.nodes:
             self.wait_safe(1, name, seconds)
@@ -263,7 +287,7 @@ class Devnet(Program):
 
     def kill_row(self, name: str, role: str) -> None:
         """Kills one process of a node, and waits for the next life of its row."""
-        before = self.processes(name)[role]
+        before = self.entry(name, role)
         os.kill(before["pid"], signal.SIGKILL)
         self.wait_replaced(name, before)
 
@@ -277,7 +301,7 @@ class Devnet(Program):
         self.wait(replaced, f"{before['role']} of the {name} to be replaced")
         assert not is_alive(before["pid"])
 
-    def finish(self, seconds: float = 40.0) -> dict[str, Any]:
+    def finish(self, seconds: float = 50.0) -> dict[str, Any]:
         """Ends the network in order; its result, which must be equal output roots."""
         ended = self.stop(seconds)
         assert (ended.code, ended.err) == (0, ""), f"{ended}\n{self.logs()}"

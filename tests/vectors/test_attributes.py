@@ -155,7 +155,7 @@ def l1_info_data(given: Any, want: Any) -> None:
 def l1_info_tx(given: Any, want: Any) -> None:
     layout = layout_of(given["layout"])
     info = l1_info.L1Info(**values(given["fields"]))
-    encoded = l1_info.l1_info_deposit(info, layout, given["regolith"])
+    encoded = l1_info.l1_info_deposit(info, layout, not given["regolith"])
     assert encoded == raw(want["tx"])
     assert keccak256(encoded) == raw(want["tx_hash"])
     deposit = deposits.decode_deposit(encoded)

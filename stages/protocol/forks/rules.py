@@ -59,7 +59,7 @@ class L2Rules(msgspec.Struct, frozen=True):
     """Judged by the L2 block's own time. `activation_*` rules hold in the fork's first block only; the schedule
     answers for them with the forks that activate in a block. `da_footprint` says what blobGasUsed holds."""
 
-    regolith_deposits: bool = False
+    system_deposits: bool = True
     withdrawals: bool = False
     beacon_root: bool = False
     eip1559_params: bool = False

@@ -27,7 +27,7 @@ def _activation(fork: str, **values: Any) -> Activation:
 
 FORKS: tuple[Fork, ...] = (
     Fork("bedrock"),
-    Fork("regolith", l2={"regolith_deposits": True}),
+    Fork("regolith", l2={"system_deposits": False}),
     Fork(
         "canyon",
         l1={"read_any_ready_channel": True},

@@ -35,8 +35,8 @@ CHANNELS = (
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits for a condition, at most 10 s."""
-    async with asyncio.timeout(10):
+    """Waits for a condition, at most 30 s."""
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -124,15 +124,13 @@ def test_answers_may_be_sent_from_any_task(buses: dict[str, Bus]) -> None:
         peers: list[ProcessId] = []
         server = buses["shop"].serve("shop.goods", lambda peer, message: peers.append(peer))
         client = buses["buyer"].connect("shop.goods", found.append)
-        loop = asyncio.get_running_loop()
         for number in range(300):
             client.send(Want(number))
             await until(lambda wanted=number: len(peers) > wanted)  # type: ignore[misc]
-            started = loop.time()
             server.send(peers[-1], Found(number))
-            while len(found) <= number:
-                assert loop.time() - started < 5, "an arrival went unnoticed"
-                await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                while len(found) <= number:
+                    await asyncio.sleep(0)
 
     play(buses, scene())
 
@@ -204,10 +202,16 @@ def test_a_void_descriptor_is_a_lost_message(buses: dict[str, Bus]) -> None:
 
 
 def test_a_handlers_error_ends_the_pump(buses: dict[str, Bus]) -> None:
+    taken: list[Want] = []
+
+    def divide(peer: ProcessId, message: Want) -> None:
+        taken.append(message)
+        1 // message.number
+
     async def scene() -> None:
-        buses["shop"].serve("shop.goods", lambda peer, message: 1 // message.number)  # type: ignore[func-returns-value]
+        buses["shop"].serve("shop.goods", divide)
         buses["buyer"].connect("shop.goods", lambda message: None).send(Want(0))
-        await asyncio.sleep(0.2)
+        await until(lambda: bool(taken))
 
     with pytest.raises(ZeroDivisionError):
         play(buses, scene())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -372,7 +372,5 @@ class LossyHistory(RuleBasedStateMachine):
         assert self.core.outstanding == 0, "on a kind channel everything ends"
 
 
-LossyHistory.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+LossyHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=50)
 TestLossyHistory = LossyHistory.TestCase

@@ -1,7 +1,7 @@
 """States are repeated, never go back, and reach whoever comes late."""
 
 import asyncio
-import time
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +27,7 @@ CHANNELS = (Channel("status.a", Pattern.STATUS, "a", ("b",), down=Heads | Health
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -37,7 +37,9 @@ def buses(tmp_path: Path) -> dict[str, Bus]:
     return Bus.for_test(CHANNELS, tmp_path, {"a": 1, "b": 2})
 
 
-def test_the_last_state_of_each_type_is_seen_by_all(buses: dict[str, Bus]) -> None:
+def test_the_last_state_of_each_type_is_seen_by_all(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes late does not wait for the next repetition."""
+
     async def scene() -> None:
         early: list[object] = []
         late: list[object] = []
@@ -48,10 +50,10 @@ def test_the_last_state_of_each_type_is_seen_by_all(buses: dict[str, Bus]) -> No
             for number in range(500):
                 publisher.set(Heads(number))
             await until(lambda: Heads(499) in early and Health(("slow",)) in early)
-            started = time.monotonic()
+            monkeypatch.setattr(status, "REPEAT_SECONDS", 3600.0)
+            publisher._due = math.inf
             buses["b:1"].subscribe("status.a", late.append)
             await until(lambda: len(late) == 2)
-            assert time.monotonic() - started < status.REPEAT_SECONDS * 5
             assert late == [Health(("slow",)), Heads(499)]
             numbers = [state.number for state in early if isinstance(state, Heads)]
             assert numbers == sorted(set(numbers))
@@ -64,17 +66,24 @@ def test_repeats_and_equal_states_are_not_news(buses: dict[str, Bus], monkeypatc
 
     async def scene() -> None:
         seen: list[object] = []
+        received: list[list[bytes]] = []
         sent: list[list[bytes]] = []
         async with pumping(buses):
-            buses["b"].subscribe("status.a", seen.append)
+            subscriber = buses["b"].subscribe("status.a", seen.append)
+            take = subscriber._take
+
+            def counted(frames: list[bytes]) -> None:
+                received.append(frames)
+                take(frames)
+
+            monkeypatch.setattr(subscriber, "_take", counted)
             publisher = buses["a"].publish("status.a")
-            monkeypatch.setattr(publisher._link, "send", lambda frames: bool(sent.append(frames)) or True)
-            publisher.set(Heads(1))
-            publisher.set(Heads(1))
-            assert len(sent) == 1
-            monkeypatch.undo()
-            await until(lambda: bool(seen))
-            await asyncio.sleep(0.2)
+            with monkeypatch.context() as patched:
+                patched.setattr(publisher._link, "send", lambda frames: bool(sent.append(frames)) or True)
+                publisher.set(Heads(1))
+                publisher.set(Heads(1))
+                assert len(sent) == 1
+            await until(lambda: len(received) > 10)
             assert seen == [Heads(1)]
             publisher.set(Heads(2))
             publisher.set(Heads(1))
@@ -108,16 +117,21 @@ def test_an_older_state_is_never_handed_on(buses: dict[str, Bus]) -> None:
             publisher.set(Heads(1))
             publisher.set(Heads(2))
             await until(lambda: seen[-1:] == [Heads(2)])
-            old = [encode_head(Envelope(0, 1, 1, 0, None)), publisher._codec.encode(Heads(1))]
-            publisher._link.send(old)
-            await asyncio.sleep(0.1)
-            assert seen[-1] == Heads(2)
-            board = buses["b"]._courier.board
-            board.start(0, 2)
-            publisher._link.send([encode_head(Envelope(0, 2, 1, 0, None)), publisher._codec.encode(Heads(1))])
+
+            def send(incarnation: int, sequence: int, state: Heads) -> None:
+                head = encode_head(Envelope(0, incarnation, sequence, 0, None))
+                assert publisher._link.send([head, publisher._codec.encode(state)])
+
+            send(1, 1, Heads(1))
+            publisher.set(Heads(3))
+            await until(lambda: seen[-1] == Heads(3))
+            assert seen[-2] == Heads(2)
+            buses["b"]._courier.board.start(0, 2)
+            send(2, 1, Heads(1))
             await until(lambda: seen[-1] == Heads(1))
-            publisher._link.send([encode_head(Envelope(0, 1, 900, 0, None)), publisher._codec.encode(Heads(9))])
-            await asyncio.sleep(0.1)
-            assert seen[-1] == Heads(1) and buses["b"].counters["messages_stale"] > 0
+            send(1, 900, Heads(9))
+            send(2, 2, Heads(4))
+            await until(lambda: seen[-1] == Heads(4))
+            assert seen[-2] == Heads(1) and buses["b"].counters["messages_stale"] > 0
 
     asyncio.run(scene())

@@ -124,7 +124,7 @@ def test_a_producer_that_dies_in_mid_write_leaves_a_void_slot(arena: Arena, monk
 words = st.one_of(st.integers(0, 8), st.integers(0, (1 << 63) - 1))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(length=words, slots=st.lists(st.tuples(words, words), min_size=1, max_size=6))
 def test_a_hostile_descriptor_reads_and_frees_nothing(length: int, slots: list[tuple[int, int]]) -> None:
     arena = Arena(2, slots=4, slot_bytes=SLOT)
@@ -207,5 +207,5 @@ class ArenaHistory(RuleBasedStateMachine):
         self.arena.close()
 
 
-ArenaHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+ArenaHistory.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestArenaHistory = ArenaHistory.TestCase

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.exit_codes import Exit
+from tests.support.parts import Parts
 from tests.support.programs import Ended, Program, wait_for
 
 FIRST, LAST = 6582895, 6582952
@@ -21,7 +22,7 @@ END_SECONDS = 50.0
 def serve(watch: Any, folder: Path, *flags: str) -> tuple[Program, str]:
     """A server of a recording, and its URL."""
     server = Program(watch, "rollup_node.tools.recorded", str(folder), *flags)
-    return server, server.say("serving L1", 50).split()[-1]
+    return server, server.say("serving L1").split()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -115,9 +116,15 @@ def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any
 
 
 def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> None:
-    with start(module_leftovers, "http://127.0.0.1:1", FIRST, LAST, "--json") as command:
-        wait_for(lambda: "L1 does not answer" in command.err, "the first look at L1")
-        assert command.stop().code == Exit.INTERRUPTED
+    """L1 goes on beside it, so that it neither comes to its end nor gives up."""
+    with Parts(module_leftovers) as parts:
+        chain = ("--rollup.config", str(parts.places.rollup), "--rollup.l1-chain-config", str(parts.places.l1_chain))
+        l1 = ("--l1", parts.l1, "--l1.beacon", parts.beacon, "--l1.http-poll-interval", "200ms")
+        words = ("--from-l1", "0", "--to-l1", "1000000", "--json", "--log.level", "info")
+        with Program(module_leftovers, "rollup_node.node", "batches", *l1, *chain, *words) as command:
+            wait_for(lambda: "node is ready" in command.err, "its processes to work")
+            ended = command.stop()
+    assert (ended.code, ended.out) == (Exit.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
     """Runs the toy node with the given settings."""
 
     async def check() -> None:
+        (Path(folder) / "checks").touch()
         await asyncio.sleep(given.get("check_seconds", 0))
         if given.get("check") == "bug":
             raise ValueError("a bug in the check")
@@ -31,7 +32,8 @@ def main(folder: str, given: dict[str, Any]) -> int:
 
     def row(role: str, copies: int = 1, build: str = "toy_stages:build") -> Row:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
-        return Row(role, given.get("build", build), config, copies, numbered=copies > 1, stop=given.get("stop", 3.0))
+        stop = given.get("stop", {}).get(role, 30.0)
+        return Row(role, given.get("build", build), config, copies, numbered=copies > 1, stop=stop)
 
     rows = [row("left"), row("right"), row("hand", copies=2)]
     if "job" in given:
@@ -45,7 +47,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
         check=check if "check" in given else None,
         channels=CHANNELS,
         log_output=2 if "job" in given else 1,
-        limits=Limits(**{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7} | given.get("limits", {})),
+        limits=Limits(**{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0} | given.get("limits", {})),
     )
     return run_node(rows, settings)
 

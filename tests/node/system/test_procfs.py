@@ -28,8 +28,9 @@ def test_odd_names_do_not_confuse_it() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as odd:
         assert odd.stdout is not None
         odd.stdout.readline()
-        time.sleep(0.05)
-        stat = read_stat(odd.pid)
+        deadline = time.monotonic() + 20
+        while (stat := read_stat(odd.pid)) is not None and stat.state == "R" and time.monotonic() < deadline:
+            time.sleep(0.01)
         odd.kill()
     assert stat is not None
     assert (stat.state, stat.start_ticks > 0) == ("S", True)

@@ -85,7 +85,7 @@ def test_sizes_are_not_canonical() -> None:
         assert not kzg.is_canonical(bytes(size))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     elements=st.lists(
         st.dictionaries(st.integers(0, 4095), st.integers(0, kzg.FIELD_MODULUS - 1), max_size=4),

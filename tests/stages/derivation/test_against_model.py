@@ -444,6 +444,4 @@ def _encoded_batch(batch: Single | Span) -> bytes:
 
 
 TestAgainstModel = Machine.TestCase
-TestAgainstModel.settings = settings(
-    max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-)
+TestAgainstModel.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))

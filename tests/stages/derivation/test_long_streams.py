@@ -34,7 +34,7 @@ def _outcomes(body: bytes, limit: int) -> list[object]:
     return [item if isinstance(item, bytes) else str(item) for item in read_items(reader, limit)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([60, 4101, 40_000, 130_000, 300_000]), min_size=1, max_size=4),
     st.booleans(),

@@ -114,14 +114,14 @@ def _model(data: bytes) -> object:
     return model.blocks, model.parent_check, model.origin_check
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(_spans(), st.lists(DAMAGE, max_size=2))
 def test_spans_are_read_as_by_the_model(fields: SpanFields, damages: list[tuple[float, int, bytes]]) -> None:
     data = _damaged(fields.encode()[1:], damages)
     assert _ours(data) == _model(data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(min_size=1, max_size=12), max_size=4), st.integers(0, 3))
 def test_columns_of_numbers_are_read_as_by_the_model(pieces: list[bytes], count: int) -> None:
     """The nonces and gas limits are any bytes."""

@@ -211,17 +211,22 @@ def test_headers_are_made_for_each_request() -> None:
 
 def test_concurrency_is_bounded() -> None:
     running = highest = 0
+    together = asyncio.Event()
 
     async def handler(request: web.Request) -> web.Response:
         nonlocal running, highest
         running += 1
         highest = max(highest, running)
+        if running == 3:
+            together.set()
+        await together.wait()
         await asyncio.sleep(0.01)
         running -= 1
         return await echo(request)
 
     async def use(client: JsonRpcClient) -> None:
-        await asyncio.gather(*(client.call("a", i) for i in range(12)))
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(client.call("a", i) for i in range(12)))
 
     against(handler, use, max_concurrency=3)
     assert highest == 3

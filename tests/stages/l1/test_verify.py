@@ -183,7 +183,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), trust=st.booleans())
 def test_no_damage_raises_anything_else(data: st.DataObject, trust: bool, block_json: Blocks, rules: Filter) -> None:
     block = block_json(6_582_950)

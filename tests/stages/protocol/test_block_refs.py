@@ -39,7 +39,7 @@ CONFIG = RollupConfig(
     l1_system_config=b"\x05" * 20,
 )
 INFO = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20, base_fee_scalar=3, blob_base_fee_scalar=4, blob_base_fee=1)
-FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, regolith=True)
+FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, is_system=False)
 USER = bytes.fromhex(
     "f8728307bfbc85174876e80082520894f730ffc20a30880468a52f8672bdbcc5ef7725fa87b1a2bc2ec50000808401546d72a070c8d90132"
     "e5bdb0488d3a877c6afd0d20646e601e113f5c528c01d158d5eb60a0548ad8581418a27a6540a9d26a262a0123456789abcdef0123456789"
@@ -135,7 +135,7 @@ def test_the_config_of_a_payload() -> None:
         ((FIRST, USER, b""), "transaction 2 is empty"),
         ((FIRST, b"", FIRST), "transaction 1 is empty"),
         ((b"\x7e\xc0", USER), "malformed deposit"),
-        ((l1_info_deposit(INFO, L1InfoFormat.BEDROCK, True), USER), "ecotone L1 info"),
+        ((l1_info_deposit(INFO, L1InfoFormat.BEDROCK, False), USER), "ecotone L1 info"),
     ],
 )
 def test_sealed_payloads_that_are_no_block(transactions: tuple[bytes, ...], text: str) -> None:

@@ -49,7 +49,7 @@ def test_info_goes_there_and_back(found: tuple[L1InfoFormat, L1Info]) -> None:
 @given(INFOS, st.booleans())
 def test_info_transactions_go_there_and_back(found: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
     layout, info = found
-    encoded = l1_info.l1_info_deposit(info, layout, regolith)
+    encoded = l1_info.l1_info_deposit(info, layout, not regolith)
     assert l1_info.l1_info_of_block((encoded, b"\x02"), layout) == info
     deposit = deposits.decode_deposit(encoded)
     assert (deposit.gas, deposit.is_system) == ((1_000_000, False) if regolith else (150_000_000, True))
@@ -94,4 +94,4 @@ def test_real_first_transactions_are_rebuilt(shared_data: Path) -> None:
     for path in paths:
         first = bytes.fromhex(json.loads(path.read_bytes())["executing_payload"]["transactions"][0][2:])
         info = l1_info.l1_info_of_block((first,), L1InfoFormat.ECOTONE)
-        assert l1_info.l1_info_deposit(info, L1InfoFormat.ECOTONE, regolith=True) == first
+        assert l1_info.l1_info_deposit(info, L1InfoFormat.ECOTONE, is_system=False) == first

@@ -184,7 +184,7 @@ def read(config: RollupConfig, timestamp: int, layout: L1InfoFormat, extra: str 
         timestamp=timestamp,
         gas_limit=gas,
         extra_data=bytes.fromhex(extra),
-        transactions=(l1_info_deposit(INFO, layout, regolith=True),),
+        transactions=(l1_info_deposit(INFO, layout, is_system=False),),
     )
 
 

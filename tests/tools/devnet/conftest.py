@@ -72,8 +72,8 @@ class SmallChain:
             "da_footprint_gas_scalar": 400,
         }
         info = L1Info(**(fields | values))
-        regolith = not self.chain.execution.at(time).deposits_use_all_gas
-        return l1_info_deposit(info, self.chain.schedule.l1_info_format(time), regolith)
+        is_system = self.chain.execution.at(time).deposits_use_all_gas
+        return l1_info_deposit(info, self.chain.schedule.l1_info_format(time), is_system)
 
     def attributes(
         self, parent: Header, *transactions: bytes, seconds: int = 2, pool: bool = False, **values: Any

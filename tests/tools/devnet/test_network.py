@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,23 +38,26 @@ def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict
         return [json.loads(line) for line in command.end(END_SECONDS).lines()]
 
 
-def free_row() -> int:
-    """The first of twelve ports in a row that are free now, below those that are given out."""
+@contextmanager
+def free_row() -> Iterator[int]:
+    """The first of twelve ports in a row that are free, below those that are given out; they are kept for whoever
+    listens on them meanwhile."""
     from rollup_node.tools.devnet.ports import PortInUse, reserved
 
-    for base in range(20_000 + os.getpid() % 1000 * 10, 32_000, 12):
-        try:
-            with reserved(base, Devnet.nodes):
-                return base
-        except PortInUse:
-            continue
+    with ExitStack() as kept:
+        for base in range(20_000 + os.getpid() % 1000 * 12, 32_700, 12):
+            try:
+                kept.enter_context(reserved(base, Devnet.nodes))
+            except PortInUse:
+                continue
+            yield base
+            return
     raise AssertionError("no twelve free ports in a row")
 
 
 def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
-    base = free_row()
     forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
-    with Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
+    with free_row() as base, Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
         net.wait_up()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
         nodes = net.network["nodes"].values()
@@ -120,7 +123,7 @@ def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Si
     with start(leftovers, "--blocks", "5") as program:
         program.say("starting the network")
         program.process.send_signal(number)
-        ended = program.end(20)
+        ended = program.end()
     assert (ended.code, ended.err) == (130, "interrupted before the output roots were compared\n")
 
 
@@ -136,7 +139,7 @@ def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Si
 )
 def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...], told: str) -> None:
     with start(leftovers, "--json", *words) as program:
-        assert program.end(20).one_line() == told
+        assert program.end().one_line() == told
 
 
 def find_anvil() -> str | None:

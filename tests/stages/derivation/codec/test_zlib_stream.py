@@ -135,7 +135,7 @@ def test_zip_bomb() -> None:
 _SIZES = st.lists(st.sampled_from([1, 60, 300, 4093, 4101, 8190, 9000, 30_000, 32_765]), min_size=1, max_size=4)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(_SIZES, st.booleans(), st.sampled_from(["whole", "sum", "cut", "flip", "flush"]), st.data())
 def test_fast_and_slow_path_agree(sizes: list[int], stored: bool, damage: str, drawn: st.DataObject) -> None:
     stream = _stream(*sizes)

@@ -370,7 +370,7 @@ def _noise(made: Any, world: Any) -> st.SearchStrategy[bytes]:
     return st.one_of(st.binary(max_size=60), st.builds(made.item, frame), st.builds(made.item, frame, frame), whole)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_no_l1_data_halts_derivation(made: Any, drawn: st.DataObject) -> None:
     fork = drawn.draw(_FORKS)
@@ -396,7 +396,7 @@ def test_no_l1_data_halts_derivation(made: Any, drawn: st.DataObject) -> None:
         assert not isinstance(output, Dropped) or str(output)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_the_split_of_frames_over_blocks_does_not_matter(made: Any, drawn: st.DataObject) -> None:
     fork = drawn.draw(st.sampled_from(["granite", "holocene", "jovian"]))

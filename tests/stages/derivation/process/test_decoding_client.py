@@ -37,7 +37,7 @@ class Pool:
 
 
 async def _result(decoding: Decoding, need: NeedDecoded) -> DecodedChannel:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while (result := decoding.result(need)) is None:
             await asyncio.sleep(0.005)
     return result
@@ -57,8 +57,7 @@ def test_what_was_asked_for_ahead_is_not_asked_for_again() -> None:
     async def scene(pool: Pool, decoding: Decoding) -> None:
         decoding.ahead(_need(1))
         pool.gate.set()
-        await asyncio.sleep(0.02)
-        assert decoding.result(_need(1)) == run(_need(1).task)
+        assert await _result(decoding, _need(1)) == run(_need(1).task)
         assert len(pool.started) == 1
 
     _play(scene)
@@ -88,6 +87,8 @@ def test_what_was_foreseen_can_be_forgotten() -> None:
             decoding.ahead(_need(number))
         decoding.forget_queue()
         pool.gate.set()
+        for number in range(MAX_AHEAD):
+            await _result(decoding, _need(number))
         await asyncio.sleep(0.05)
         assert len(pool.started) == MAX_AHEAD
 

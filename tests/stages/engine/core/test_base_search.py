@@ -34,7 +34,7 @@ def search(world: Any, refs: list[L2BlockRef], safe: L2BlockRef) -> tuple[Base, 
     return need, asked
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(safe=st.integers(0, 150), per_epoch=st.integers(1, 8))
 def test_the_base_is_that_of_the_rule(safe: int, per_epoch: int, lasting_world: Any) -> None:
     refs = lasting_world.chain(safe, per_epoch)

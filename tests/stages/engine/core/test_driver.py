@@ -395,7 +395,7 @@ ANSWERS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(answers=st.lists(ANSWERS, max_size=30), reorg=st.booleans())
 def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, lasting_world: Any) -> None:
     """Whatever the engine says, the machine stays in its table, and only ever finishes with a block it has seen."""

@@ -389,5 +389,5 @@ class Life(RuleBasedStateMachine):
 def test_any_order_of_events(lasting_world: Any) -> None:
     Life.world = lasting_world
     case = Life.TestCase
-    case.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=60, stateful_step_count=25)
     case().runTest()

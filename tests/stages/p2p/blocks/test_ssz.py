@@ -47,7 +47,7 @@ def test_layout(version: int) -> None:
     assert decoded(data, version, payload.parent_beacon_root) == payload
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(VERSIONS),
     st.binary(max_size=32),

@@ -48,7 +48,7 @@ FRIENDS = Friends()
 """For the tests that change nothing."""
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(data=st.binary(max_size=1400))
 def test_garbage_is_dropped(data: bytes) -> None:
     at = endpoint("127.7.7.7", 1 + len(data))
@@ -58,7 +58,7 @@ def test_garbage_is_dropped(data: bytes) -> None:
     assert len(FRIENDS.network.log) == before
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     flag=st.integers(0, 255),
     auth=st.binary(max_size=600),
@@ -77,7 +77,7 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, se
     assert sum(len(answer.datagram) for answer in answers) <= min(len(datagram), WHOAREYOU_SIZE)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(kind=st.integers(0, 12), body=st.binary(max_size=500))
 def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
     one, two = FRIENDS.one, FRIENDS.two

@@ -42,7 +42,7 @@ def test_the_nearest_are_found() -> None:
     assert asked <= MOST_ASKED
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sets(st.integers(0, 149), max_size=60))
 def test_dead_nodes_are_walked_around(numbers: set[int]) -> None:
     dead = frozenset(NODES[number].node_id for number in numbers)

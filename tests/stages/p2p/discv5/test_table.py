@@ -132,7 +132,7 @@ def test_few_nodes_of_a_network_are_let_in_and_places_come_back() -> None:
     assert made.offer(public[-1], 0.0) is not None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(

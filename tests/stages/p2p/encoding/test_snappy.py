@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(max_size=5000))
 def test_round_trip(data: bytes) -> None:
     assert block_snappy.decompress(block_snappy.compress(data)) == data

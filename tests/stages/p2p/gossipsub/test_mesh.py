@@ -196,7 +196,7 @@ def test_a_mesh_of_good_peers_is_not_changed(scoring: str) -> None:
     assert world.mesh == members
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1 << 30), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 29)), min_size=20, max_size=60))
 def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -> None:
     world = World(GossipParams(prune_backoff=3.0), seed=seed)

@@ -34,7 +34,7 @@ def listed(rpc: Rpc) -> object:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.builds(Subscription, topics, st.booleans()), max_size=3),
     st.lists(st.builds(Message, topics, st.binary(max_size=50), st.just(False)), max_size=3),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
 def test_against_a_slow_memory(steps: list[tuple[int, float, bool]]) -> None:
     cache: SeenCache[int] = SeenCache(65.0, 1000)

@@ -16,7 +16,7 @@ def aim(quarantine: Quarantine, number: int) -> Release:
     return quarantine.aim(number, payload.block_hash, payload.parent_hash)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.permutations(range(12)), st.integers(0, 12))
 def test_whatever_the_order_all_are_released_once(order: list[int], trusted_after: int) -> None:
     quarantine, released = Quarantine(), []

@@ -21,7 +21,7 @@ def test_a_burst_and_then_the_rate() -> None:
     assert bucket.wait(1000.0) == pytest.approx(0.25), "it never held more than the burst"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0, 3), max_size=80))
 def test_never_more_than_burst_and_rate(pauses: list[float]) -> None:
     bucket, now, taken = TokenBucket(4.0, 15.0), 50.0, 0

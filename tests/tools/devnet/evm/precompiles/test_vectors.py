@@ -29,7 +29,7 @@ def test_known_answers(vector: dict[str, Any]) -> None:
 
 
 @given(st.sampled_from(sorted(forks.OSAKA.precompiles)), st.binary(max_size=400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_input_does_more_than_fault(address: bytes, data: bytes) -> None:
     if address == forks.at(9):
         data = bytes(2) + data[2:]
