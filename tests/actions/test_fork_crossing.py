@@ -13,8 +13,8 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle, upgrade_gas
+from rollup_node.tools.batcher.channel_config import Form
 from rollup_node.tools.batcher.channels import Compression
-from rollup_node.tools.batcher.forms import Form
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
 from rollup_node.tools.devnet.l2_alloc import read_alloc

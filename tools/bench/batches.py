@@ -29,9 +29,9 @@ from rollup_node.stages.l1.filter import filter_of
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
+from rollup_node.tools.bench.call_recorder import Recorded, recording, seconds_of
 from rollup_node.tools.bench.measure import Figure, repeat, show
-from rollup_node.tools.bench.recorder import Recorded, recording, seconds_of
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 FIRST, LAST = 6_582_895, 6_582_952
 BOUND = 3.0

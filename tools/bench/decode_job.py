@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
-from rollup_node.tools.bench import chain as made
+from rollup_node.tools.bench import synthetic_chain as made
 
 
 class Took(msgspec.Struct, frozen=True, array_like=True):

@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.tools.bench import chain as made
+from rollup_node.tools.bench import synthetic_chain as made
 from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.measure import Figure, repeat, show
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.evm.genesis import data, number
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc
 from rollup_node.tools.devnet.settings import SettingsError
 
 ADDRESS_BYTES, WORD_BYTES = 20, 32

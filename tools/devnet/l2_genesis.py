@@ -13,7 +13,7 @@ from rollup_node.tools.devnet.evm.genesis import GenesisError
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.l2_alloc import read_alloc
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, upgraded
 from rollup_node.tools.devnet.settings import SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")

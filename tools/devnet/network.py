@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.children import Children, python
+from rollup_node.tools.devnet.child_programs import Children, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
@@ -23,7 +23,7 @@ from rollup_node.tools.devnet.files import (
     write_json,
     write_secrets,
 )
-from rollup_node.tools.devnet.l1.ledger import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Ledger
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.peering import address, peer_options
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports

@@ -26,7 +26,7 @@ from rollup_node.tools.devnet.serving.jsonrpc_server import (
     RpcError,
     application,
 )
-from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
+from rollup_node.tools.recorded.recording import Missing, RecordedBlock, Recording
 
 SEPOLIA_CHAIN_ID = 11_155_111
 BEACON_GENESIS_TIME = 1_655_733_600

@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.blooms import bloom_of
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import BlockId, Log
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 RULES = Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
 

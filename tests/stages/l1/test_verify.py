@@ -13,7 +13,7 @@ from rollup_node.stages.l1.filter import Filter
 from rollup_node.stages.l1.verify import InvalidDataError, block_ref, result_of, verify_block, verify_header
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 BLOCK = 6_582_896
 BATCHER = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")

@@ -13,8 +13,8 @@ from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.backend import L2Ledger
 from rollup_node.tools.devnet.engine.genesis import Genesis, chain_of, parse_genesis
-from rollup_node.tools.devnet.engine.ledger import L2Ledger
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
 
 FORKS = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")

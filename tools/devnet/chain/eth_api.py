@@ -7,16 +7,16 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.json_forms import (
+from rollup_node.tools.devnet.chain.responses import (
     bare_transaction_json,
     block_json,
     logs_json,
     receipt_json,
     transaction_json,
 )
-from rollup_node.tools.devnet.chain.pool import Pool
 from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
-from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition.transition import Outcome

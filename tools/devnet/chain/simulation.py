@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.transition import Outcome, intrinsic_gas, run_body

@@ -18,9 +18,9 @@ from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_he
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.backend import L2Ledger, payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
 from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
 
 UNKNOWN_PAYLOAD = -38001

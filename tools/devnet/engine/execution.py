@@ -22,15 +22,15 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.data_fees import (
+from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
+from rollup_node.tools.devnet.engine.rollup_cost import (
     SIZE_SCALE,
     FeeParameters,
     scaled_size,
 )
-from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.fees import next_base_fee
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
 from rollup_node.tools.devnet.evm.state_transition.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.engine import data_fees
+from rollup_node.tools.devnet.engine import rollup_cost as data_fees
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state_transition import forks

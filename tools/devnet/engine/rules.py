@@ -3,7 +3,7 @@ headers and in the Engine API is read from the node's own table (`stages.protoco
 
 import msgspec
 
-from rollup_node.tools.devnet.engine.data_fees import DataCost, OperatorFee
+from rollup_node.tools.devnet.engine.rollup_cost import DataCost, OperatorFee
 from rollup_node.tools.devnet.evm.rules import EvmRules
 
 

@@ -8,10 +8,10 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.engine.backend import L2Ledger
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import Genesis
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.engine.ledger import L2Ledger
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.program import InstructionSet
+from rollup_node.tools.devnet.evm.code_analysis import InstructionSet
 
 MAX_CODE = 0x6000
 

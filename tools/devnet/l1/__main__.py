@@ -2,6 +2,6 @@
 
 import sys
 
-from rollup_node.tools.devnet.l1.process import main
+from rollup_node.tools.devnet.l1.server import main
 
 sys.exit(main())

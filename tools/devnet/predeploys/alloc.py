@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, L2Chain
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, upgraded
 
 TOKEN = predeploy(0xFF)
 """The development token; it stands for itself, without a proxy."""

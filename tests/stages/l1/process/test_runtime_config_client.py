@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, l1_genesis
-from rollup_node.tools.devnet.l1.ledger import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Ledger
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
 
 SIGNER = bytes.fromhex("f39fd6e51aad88f6f4ce6ab8827279cfffb92266")

@@ -35,7 +35,7 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlockId, L1Block
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1
 
 FIRST, LAST = 6_582_895, 6_582_952

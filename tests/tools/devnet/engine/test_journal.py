@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.journal import FILE_NAME, Journal
-from rollup_node.tools.devnet.engine.ledger import payload_of
 
 
 def test_entries_come_back_in_order_and_a_cut_line_is_gone(small_chain: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.addresses import GAS_PRICE_ORACLE, L1_BLOCK, pr
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.chain.simulation import Call, simulate
-from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 

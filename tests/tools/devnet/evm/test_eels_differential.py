@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Frame, Message
-from rollup_node.tools.devnet.evm.instructions.calls import delegation_target
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Frame, Message
+from rollup_node.tools.devnet.evm.instructions.system import delegation_target
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
 PROGRAMS = int(os.environ.get("ROLLUP_NODE_EELS_PROGRAMS", "150"))
 ACCOUNTS = [bytes([0x11 * index]) * 20 for index in range(1, 6)]

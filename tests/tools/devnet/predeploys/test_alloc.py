@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.tools.devnet.chain.simulation import Call, simulate
-from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address

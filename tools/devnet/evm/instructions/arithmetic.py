@@ -1,7 +1,7 @@
 """Arithmetic, comparison, bits and hashing, on words held as unsigned integers."""
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.frame import Frame
+from rollup_node.tools.devnet.evm.call_frame import Frame
 
 MASK = (1 << 256) - 1
 _SIGN = 1 << 255

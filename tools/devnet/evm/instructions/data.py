@@ -1,6 +1,6 @@
 """Stack, memory, storage, jumps and logs."""
 
-from rollup_node.tools.devnet.evm.frame import WARM_ACCESS, Frame, Halt, OutOfGas
+from rollup_node.tools.devnet.evm.call_frame import WARM_ACCESS, Frame, Halt, OutOfGas
 from rollup_node.tools.devnet.evm.state import EventLog
 
 _STIPEND = 2300

@@ -1,7 +1,9 @@
 """THE INSTRUCTION TABLE: opcode, fixed gas, stack items, function; and what later forks add to it."""
 
-from rollup_node.tools.devnet.evm.instructions import arithmetic, calls, context, data
-from rollup_node.tools.devnet.evm.program import Instruction, InstructionSet
+from rollup_node.tools.devnet.evm.code_analysis import Instruction, InstructionSet
+from rollup_node.tools.devnet.evm.instructions import arithmetic, data
+from rollup_node.tools.devnet.evm.instructions import environment as context
+from rollup_node.tools.devnet.evm.instructions import system as calls
 
 _ARITHMETIC = {
     0x01: Instruction(3, 2, 1, arithmetic.add),

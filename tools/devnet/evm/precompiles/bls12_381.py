@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import Halt
 
 _MODULUS = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB
 _G1, _G2, _SCALAR = 128, 256, 32

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import Halt
 
 if TYPE_CHECKING:
     from types import ModuleType

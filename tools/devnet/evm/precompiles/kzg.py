@@ -1,6 +1,6 @@
 """Evaluation of a blob's polynomial at a point (EIP-4844). The trusted setup is loaded when a contract first asks."""
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import Halt
 
 _INPUT = 192
 

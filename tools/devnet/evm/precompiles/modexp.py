@@ -1,6 +1,6 @@
 """Modular exponentiation (EIP-198) and its three gas rules (EIP-2565, 7823, 7883)."""
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import Halt
 
 _MAX_OPERAND = 1024
 

@@ -6,11 +6,11 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Message
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Message
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.devnet.evm.state_transition.transition import FeeRules, Outcome, apply_transaction
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 

@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.transactions import (
     public_key_address,
 )
 from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Message
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Message
-from rollup_node.tools.devnet.evm.instructions.calls import (
+from rollup_node.tools.devnet.evm.instructions.system import (
     CREATE_GAS,
     DELEGATION_PREFIX,
     MAX_NONCE,
@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.evm.instructions.calls import (
 )
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
 
 _BASE_GAS = 21_000

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import Halt
 from rollup_node.tools.devnet.evm.state_transition import forks
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors.json").read_text())

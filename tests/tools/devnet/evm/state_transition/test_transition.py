@@ -15,8 +15,8 @@ from rollup_node.stages.protocol.transactions import (
     public_key_address,
     signing_hash,
 )
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition import forks

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rollup_node.tools.devnet.evm.frame import Frame, Halt
+from rollup_node.tools.devnet.evm.call_frame import Frame, Halt
 
 STACK_LIMIT = 1024
 _JUMP_TARGET = 0x5B

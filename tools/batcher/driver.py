@@ -18,6 +18,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
+from rollup_node.tools.batcher.channel_config import Form, form_in_force
+from rollup_node.tools.batcher.channel_manager import Plan, Posted
 from rollup_node.tools.batcher.channels import (
     CHANNEL_ID_BYTES,
     MAX_BLOB_DATA,
@@ -27,8 +29,6 @@ from rollup_node.tools.batcher.channels import (
     encode_blob,
     frames,
 )
-from rollup_node.tools.batcher.forms import Form, form_in_force
-from rollup_node.tools.batcher.plan import Plan, Posted
 from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
 
 CALLDATA_FRAME_BYTES = 60_000

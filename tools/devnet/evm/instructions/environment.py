@@ -1,7 +1,7 @@
 """What code can ask about its call, its transaction, its block and other accounts."""
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.frame import Frame, Halt
+from rollup_node.tools.devnet.evm.call_frame import Frame, Halt
 
 _ADDRESS_MASK = (1 << 160) - 1
 

@@ -13,7 +13,7 @@ from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon
-from rollup_node.tools.devnet.l1.ledger import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Ledger
 from rollup_node.tools.devnet.serving.jsonrpc_server import (
     INVALID_PARAMS,
     JsonRpc,

@@ -3,11 +3,11 @@
 import pytest
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Frame, Message
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Frame, Message
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
 ME, CALLER, OTHER = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
 

@@ -3,8 +3,8 @@
 import pytest
 
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
+from rollup_node.tools.batcher.channel_config import Form, form_in_force
 from rollup_node.tools.batcher.channels import Compression
-from rollup_node.tools.batcher.forms import Form, form_in_force
 
 SCHEDULE = ForkSchedule({"regolith": 0, "canyon": 0, "delta": 20, "ecotone": 30, "fjord": 40}, 2, 300, 600)
 BEST = Form(True, True, Compression.BROTLI)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.addresses import L1_BLOCK
-from rollup_node.tools.devnet.engine import data_fees
-from rollup_node.tools.devnet.engine.data_fees import FeeParameters, fastlz_length, scaled_size
+from rollup_node.tools.devnet.engine import rollup_cost as data_fees
+from rollup_node.tools.devnet.engine.rollup_cost import FeeParameters, fastlz_length, scaled_size
 from rollup_node.tools.devnet.evm.state import State, Store
 
 RAW = b"\x00" * 10 + b"\x01" * 20

@@ -13,7 +13,7 @@ from typing import Any
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.recorded.forms import block_json, header_json, receipt_json, transaction_json
+from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
 
 BLOCKS_FILE = "l1_blocks.jsonl.gz"
 

@@ -7,7 +7,7 @@ from rollup_node.stages.protocol.types import Address, Hash
 from rollup_node.tools.devnet.evm.state import Snapshot, State
 
 if TYPE_CHECKING:
-    from rollup_node.tools.devnet.evm.program import Program
+    from rollup_node.tools.devnet.evm.code_analysis import Program
     from rollup_node.tools.devnet.evm.rules import EvmRules
 
 MAX_DEPTH = 1024

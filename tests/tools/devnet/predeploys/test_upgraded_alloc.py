@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.addresses import L1_BLOCK
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.predeploys.upgraded import upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import upgraded
 
 ROOM = 120_000_000
 UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.children import ChildEnded, Children
+from rollup_node.tools.devnet.child_programs import ChildEnded, Children
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
-from rollup_node.tools.devnet.chain import pool as pools
-from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.chain import transaction_pool as pools
+from rollup_node.tools.devnet.chain.transaction_pool import Pool
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
 
 KEYS = [Key(bytes([number]) * 32) for number in range(1, 4)]

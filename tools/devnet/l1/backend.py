@@ -16,7 +16,8 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.fees import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
@@ -24,7 +25,6 @@ from rollup_node.tools.devnet.evm.fees import (
     next_base_fee,
     next_excess_blob_gas,
 )
-from rollup_node.tools.devnet.evm.frame import BlockContext
 from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store

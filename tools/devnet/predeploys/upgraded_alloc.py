@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.engine.execution import L2Chain
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, Change, State, Store

@@ -1,7 +1,7 @@
 """Runs messages. Calls inside calls are a list of frames, not Python's stack, so depth costs nothing but memory."""
 
-from rollup_node.tools.devnet.evm.frame import Environment, Frame, Halt, Message, OutOfGas
-from rollup_node.tools.devnet.evm.program import STACK_LIMIT, Program
+from rollup_node.tools.devnet.evm.call_frame import Environment, Frame, Halt, Message, OutOfGas
+from rollup_node.tools.devnet.evm.code_analysis import STACK_LIMIT, Program
 from rollup_node.tools.devnet.evm.rules import Precompile
 
 _CODE_BYTE_GAS = 200

@@ -1,6 +1,6 @@
 """The batcher's plan: what is posted next, and when it begins again."""
 
-from rollup_node.tools.batcher.plan import MAX_BLOCKS, PATIENCE, Plan, Posted
+from rollup_node.tools.batcher.channel_manager import MAX_BLOCKS, PATIENCE, Plan, Posted
 
 GENESIS = bytes(32)
 

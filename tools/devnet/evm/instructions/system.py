@@ -3,8 +3,8 @@
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.frame import MAX_DEPTH, Frame, Halt, Message, OutOfGas
-from rollup_node.tools.devnet.evm.instructions.context import to_address
+from rollup_node.tools.devnet.evm.call_frame import MAX_DEPTH, Frame, Halt, Message, OutOfGas
+from rollup_node.tools.devnet.evm.instructions.environment import to_address
 
 CREATE_GAS = 32_000
 DELEGATION_PREFIX = b"\xef\x01\x00"

@@ -6,7 +6,7 @@ from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.pool import Pool
+from rollup_node.tools.devnet.chain.transaction_pool import Pool
 from rollup_node.tools.devnet.engine.execution import (
     Attributes,
     InvalidBlock,

@@ -17,7 +17,7 @@ from rollup_node.tools.devnet.files import (
     SYSTEM_CONFIG,
     l1_genesis,
 )
-from rollup_node.tools.devnet.l1.ledger import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Ledger
+from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Ledger
 from rollup_node.tools.devnet.traffic import TRANSACTION_DEPOSITED, deposit_call
 
 GENESIS_TIME = 1_700_000_000
