@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle, upgrade_gas
-from rollup_node.tools.batcher.channel_config import Form
+from rollup_node.tools.batcher.channel_config import ChannelConfig
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
@@ -21,7 +21,7 @@ from rollup_node.tools.devnet.l2_alloc import read_alloc
 from tests.support.small_rollup import BEST, Engine, SmallRollup
 
 FORKS = FORK_NAMES[1:]
-PLAIN = Form(spans=False, blobs=False, compression=Compression.ZLIB)
+PLAIN = ChannelConfig(spans=False, blobs=False, compression=Compression.ZLIB)
 SLOT = int.from_bytes(keccak256(b"eip1967.proxy.implementation"), "big") - 1
 ATTESTATIONS, FEATURE_FLAGS = 0x21, 0x2D
 """Their code differs from chain to chain, by a hash over chain and address, and by version."""
@@ -123,7 +123,7 @@ def test_every_boundary_is_crossed_from_a_chain_that_begins_before_it(fork: str,
 
 
 @pytest.mark.parametrize("form", [BEST, PLAIN], ids=["best", "plain"])
-def test_all_forks_are_crossed_in_one_run(form: Form) -> None:
+def test_all_forks_are_crossed_in_one_run(form: ChannelConfig) -> None:
     rollup = SmallRollup(*(f"{fork}={3 + 4 * index}" for index, fork in enumerate(FORKS)), form=form)
     rollup.run(56)
     assert check(rollup) == {fork: 3 + 4 * index for index, fork in enumerate(FORKS)}

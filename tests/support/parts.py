@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, rollup_json, write_json
+from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, rollup_json, write_json
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
 from tests.support.programs import Program
@@ -126,7 +126,7 @@ class Parts:
 
     def __init__(self, watch: Any) -> None:
         self._watch = watch
-        self.places = Places(watch.folder / "parts")
+        self.places = NetworkFiles(watch.folder / "parts")
         self.places.root.mkdir()
         now = int(time.time())
         settings = parse(())

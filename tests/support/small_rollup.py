@@ -36,12 +36,12 @@ from rollup_node.stages.protocol.types import (
 )
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
-from rollup_node.tools.batcher.channel_config import Form, form_in_force
+from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from rollup_node.tools.devnet.engine.backend import L2Ledger, payload_of
+from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.evm.state import State
@@ -62,7 +62,7 @@ from rollup_node.tools.devnet.traffic import deposit_call
 START = 1_800_000_000
 GWEI = 10**9
 CALL_DATA, BLOBS = 2, 3
-BEST = Form(spans=True, blobs=True, compression=Compression.BROTLI)
+BEST = ChannelConfig(spans=True, blobs=True, compression=Compression.BROTLI)
 
 
 class Start(NamedTuple):
@@ -76,7 +76,7 @@ class Engine:
     """An embedded engine, driven through its Engine API in the versions that the fork table asks for."""
 
     def __init__(self, genesis: bytes) -> None:
-        self.ledger = L2Ledger(parse_genesis(genesis))
+        self.ledger = L2Backend(parse_genesis(genesis))
         self._methods = EthApi(self.ledger, "small rollup").methods() | EngineApi(self.ledger).methods()
 
     def build(self, parent: Hash, attributes: PayloadAttributes) -> ExecutionPayload:
@@ -116,7 +116,7 @@ class SmallRollup:
     and between L2 blocks."""
 
     def __init__(
-        self, *forks: str, l2_alloc: Path | None = None, form: Form = BEST, pace: tuple[int, int] = (2, 1)
+        self, *forks: str, l2_alloc: Path | None = None, form: ChannelConfig = BEST, pace: tuple[int, int] = (2, 1)
     ) -> None:
         self._l1_block_time = pace[0]
         words = [f"--l1-block-time={pace[0]}", f"--l2-block-time={pace[1]}"]
@@ -129,7 +129,7 @@ class SmallRollup:
         self.config: RollupConfig = parse_rollup_config(text.encode()).config
         self._l1_chain: L1Chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
         self._form = form
-        self.forms: list[Form] = []
+        self.forms: list[ChannelConfig] = []
         self.dropped: list[Dropped] = []
         self._posted = 0
         self._blobs: dict[Hash, bytes] = {}
@@ -170,7 +170,7 @@ class SmallRollup:
         """What the batcher sends while the last L1 block is its head: one channel of all blocks not yet posted."""
         blocks = [self.sequencer.batch_block(number) for number in range(self._posted + 1, self._tip.number + 1)]
         l1_time = self.l1[-1].header.timestamp
-        form = form_in_force(self._form, self.config.schedule(), l1_time, blocks[0].origin_time)
+        form = supported_config(self._form, self.config.schedule(), l1_time, blocks[0].origin_time)
         self.forms.append(form)
         batches = [block.batch for block in blocks]
         if form.spans:

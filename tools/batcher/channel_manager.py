@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from rollup_node.stages.protocol.types import Hash
 
-PATIENCE = 8  # L1 blocks that a posted channel may lie without becoming safe
-MAX_BLOCKS = 120  # L2 blocks in one channel
+SAFE_TIMEOUT = 8  # L1 blocks that a posted channel may lie without becoming safe
+MAX_BLOCKS_PER_CHANNEL = 120  # L2 blocks in one channel
 
 
 @dataclass(frozen=True)
-class Posted:
+class SubmittedChannel:
     """A channel on its way: the L2 blocks in it, the L1 transactions that carry it, the L1 head when it was sent."""
 
     first: int
@@ -24,12 +24,12 @@ class Posted:
 
 
 @dataclass
-class Plan:
+class ChannelManager:
     """`next_block` is the first L2 block not posted yet; None until the safe head is known."""
 
     next_block: int | None = None
     last_hash: Hash | None = None
-    posted: list[Posted] = field(default_factory=list)
+    posted: list[SubmittedChannel] = field(default_factory=list)
     restarts: int = 0
     posted_at: int = -1
 
@@ -48,19 +48,19 @@ class Plan:
 
     def overdue(self, l1_head: int) -> bool:
         """True when a posted channel has had its time; the caller restarts."""
-        return any(l1_head > channel.sent_at + PATIENCE for channel in self.posted)
+        return any(l1_head > channel.sent_at + SAFE_TIMEOUT for channel in self.posted)
 
     def wanted(self, unsafe_number: int, l1_head: int) -> range:
         """The L2 blocks to put into the next channel: one channel for each L1 block that may take it."""
         if self.next_block is None or l1_head == self.posted_at:
             return range(0)
-        return range(self.next_block, min(unsafe_number, self.next_block + MAX_BLOCKS - 1) + 1)
+        return range(self.next_block, min(unsafe_number, self.next_block + MAX_BLOCKS_PER_CHANNEL - 1) + 1)
 
     def fits(self, parent_hash: Hash) -> bool:
         """Whether a block with this parent continues what was posted; if not, L2 was reorganised."""
         return self.last_hash is None or self.last_hash == parent_hash
 
-    def sent(self, channel: Posted) -> None:
+    def sent(self, channel: SubmittedChannel) -> None:
         """Remembers a posted channel."""
         self.posted.append(channel)
         self.posted_at = channel.sent_at

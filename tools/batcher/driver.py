@@ -18,8 +18,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
-from rollup_node.tools.batcher.channel_config import Form, form_in_force
-from rollup_node.tools.batcher.channel_manager import Plan, Posted
+from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
+from rollup_node.tools.batcher.channel_manager import ChannelManager, SubmittedChannel
 from rollup_node.tools.batcher.channels import (
     CHANNEL_ID_BYTES,
     MAX_BLOB_DATA,
@@ -40,7 +40,7 @@ TICK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
-class BatcherSettings:
+class BatcherConfig:
     """Where to read and post, and in which form."""
 
     l1: str
@@ -48,19 +48,19 @@ class BatcherSettings:
     node: str
     rollup: RollupConfig
     key: Key
-    form: Form
+    form: ChannelConfig
     state_file: Path | None
 
 
-class Batcher:
-    """The shell around `Plan`: asks L1, engine and node, and posts."""
+class BatchSubmitter:
+    """The shell around `ChannelManager`: asks L1, engine and node, and posts."""
 
-    def __init__(self, settings: BatcherSettings) -> None:
+    def __init__(self, settings: BatcherConfig) -> None:
         self._settings = settings
         self._l1 = JsonRpcClient(settings.l1)
         self._engine = JsonRpcClient(settings.engine)
         self._node = JsonRpcClient(settings.node)
-        self._plan = Plan()
+        self._plan = ChannelManager()
         self._chain_id = 0
         self.channels = 0
         self.blobs = 0
@@ -112,11 +112,11 @@ class Batcher:
             return
         parent_origin = (await self._block(blocks[0].number - 1)).batch.epoch.number if blocks[0].number > 1 else 0
         schedule = self._settings.rollup.schedule()
-        form = form_in_force(self._settings.form, schedule, l1_time, blocks[0].origin_time)
+        form = supported_config(self._settings.form, schedule, l1_time, blocks[0].origin_time)
         items = _data_items(self._encode(blocks, parent_origin, form), form)
         hashes = await (self._send_blobs(items) if form.blobs else self._send_calldata(items))
         last = blocks[-1]
-        self._plan.sent(Posted(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
+        self._plan.sent(SubmittedChannel(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
         self.channels += 1
         self._write_state()
         kind = (
@@ -124,7 +124,7 @@ class Batcher:
         )
         _say(f"posted blocks {blocks[0].number} to {last.number} as {kind}: {len(hashes)} transactions")
 
-    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, form: Form) -> bytes:
+    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, form: ChannelConfig) -> bytes:
         batches = [block.batch for block in blocks]
         if form.spans:
             encoded = [span_batch(batches, self._settings.rollup.genesis.l2_time, parent_origin)]
@@ -174,7 +174,7 @@ class Batcher:
             await client.close()
 
 
-def _data_items(body: bytes, form: Form) -> list[bytes]:
+def _data_items(body: bytes, form: ChannelConfig) -> list[bytes]:
     size = MAX_BLOB_DATA - 1 if form.blobs else CALLDATA_FRAME_BYTES
     return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
 
@@ -183,7 +183,7 @@ def _say(text: str) -> None:
     print(f"batcher: {text}", flush=True)
 
 
-def _settings(argv: Sequence[str]) -> BatcherSettings:
+def _settings(argv: Sequence[str]) -> BatcherConfig:
     parser = argparse.ArgumentParser(
         prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
     )
@@ -197,19 +197,19 @@ def _settings(argv: Sequence[str]) -> BatcherSettings:
     parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli", help="brotli: once Fjord is")
     parser.add_argument("--state-file", type=Path, help="counts of what was posted, as JSON, kept current")
     given = parser.parse_args(argv)
-    return BatcherSettings(
+    return BatcherConfig(
         l1=given.l1,
         engine=given.engine,
         node=given.node,
         rollup=parse_rollup_config(given.rollup.read_bytes()).config,
         key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
-        form=Form(given.batch == "span", given.da == "blobs", Compression(given.compression)),
+        form=ChannelConfig(given.batch == "span", given.da == "blobs", Compression(given.compression)),
         state_file=given.state_file,
     )
 
 
-async def _run(settings: BatcherSettings) -> None:
-    batcher = Batcher(settings)
+async def _run(settings: BatcherConfig) -> None:
+    batcher = BatchSubmitter(settings)
     try:
         if settings.form.blobs:
             await asyncio.to_thread(load_setup)

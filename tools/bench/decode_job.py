@@ -17,17 +17,17 @@ from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
-from rollup_node.tools.bench import synthetic_chain as made
+from rollup_node.tools.bench import synthetic_chain
 
 
-class Took(msgspec.Struct, frozen=True, array_like=True):
+class DecodeTimes(msgspec.Struct, frozen=True, array_like=True):
     """Seconds by the clock, and of the dispatching process's processor time."""
 
     seconds: float
     dispatcher: float
 
 
-class JobConfig(msgspec.Struct, frozen=True):
+class DecodeJobConfig(msgspec.Struct, frozen=True):
     """The bodies, and the descriptor the seconds are written to."""
 
     bodies: tuple[bytes, ...]
@@ -38,7 +38,7 @@ class JobConfig(msgspec.Struct, frozen=True):
 class DecodeJob:
     """Submits all channels at once after a warm-up of each worker."""
 
-    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+    def __init__(self, config: DecodeJobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
         self.activities = [PeriodicTask("decode", self._step)]
@@ -56,17 +56,17 @@ class DecodeJob:
         """Nobody listens."""
 
     async def _step(self) -> float:
-        rules = SpanRules(10, made.GENESIS_TIME, made.BLOCK_TIME)
-        work = [DecodeChannel(body, made.MAX_BYTES, True, rules) for body in self._config.bodies]
+        rules = SpanRules(10, synthetic_chain.GENESIS_TIME, synthetic_chain.BLOCK_TIME)
+        work = [DecodeChannel(body, synthetic_chain.MAX_BYTES, True, rules) for body in self._config.bodies]
         await asyncio.gather(*(self._pool.run(task) for task in work[: 4 * self._config.workers]))
         started, busy = time.perf_counter(), time.process_time()
         await asyncio.gather(*(self._pool.run(task) for task in work))
-        took = Took(time.perf_counter() - started, time.process_time() - busy)
+        took = DecodeTimes(time.perf_counter() - started, time.process_time() - busy)
         os.write(self._config.output, msgspec.json.encode(took))
         raise ExitRequested()
 
 
-def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
+def build(config: DecodeJobConfig, bus: Bus, meter: Meter) -> DecodeJob:
     """The stage for the runtime."""
     return DecodeJob(config, bus, meter)
 
@@ -97,7 +97,7 @@ def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:
     return DecodeWorker(bus)
 
 
-def worker_seconds(bodies: Sequence[bytes], workers: int) -> Took:
+def worker_seconds(bodies: Sequence[bytes], workers: int) -> DecodeTimes:
     """How long `workers` compute processes take for all bodies. Forks, so that the caller's process stays as it is."""
     read, write = os.pipe()
     pid = os.fork()
@@ -108,7 +108,7 @@ def worker_seconds(bodies: Sequence[bytes], workers: int) -> Took:
     with os.fdopen(read) as answer:
         text = answer.read()
     os.waitpid(pid, 0)
-    return msgspec.json.decode(text, type=Took)
+    return msgspec.json.decode(text, type=DecodeTimes)
 
 
 def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
@@ -119,7 +119,7 @@ def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
         Row(
             "derivation",
             "rollup_node.tools.bench.decode_job:build",
-            JobConfig(bodies, workers, output),
+            DecodeJobConfig(bodies, workers, output),
             one_shot=True,
             keep=(output,),
         ),

@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.tools.bench import synthetic_chain as made
+from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.measure import Figure, repeat, show
 
@@ -39,17 +39,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--long", type=int, default=10_000, help="blocks of the memory run")
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    pool = made.real_transactions(given.channels)
-    chain = made.make(given.blocks, pool)
-    job = Job(chain)
+    pool = synthetic_chain.real_transactions(given.channels)
+    chain = synthetic_chain.make(given.blocks, pool)
+    run = DerivationRun(chain)
     full: list[float] = []
     native: list[float] = []
     for _ in range(given.runs + 1):
-        native.append(native_seconds(chain, job.attributes) / chain.blocks * MICRO)
-        full.append(job.seconds(decoding=True) / chain.blocks * MICRO)
-    sequential = repeat(given.runs, 1, lambda: job.seconds(decoding=False) / chain.blocks * MICRO)
-    building = repeat(given.runs, 1, lambda: building_seconds(chain, job.attributes) / chain.blocks * MICRO)
-    growth = memory_growth(made.make(given.long, pool))
+        native.append(native_seconds(chain, run.attributes) / chain.blocks * MICRO)
+        full.append(run.seconds(decoding=True) / chain.blocks * MICRO)
+    sequential = repeat(given.runs, 1, lambda: run.seconds(decoding=False) / chain.blocks * MICRO)
+    building = repeat(given.runs, 1, lambda: building_seconds(chain, run.attributes) / chain.blocks * MICRO)
+    growth = memory_growth(synthetic_chain.make(given.long, pool))
     bodies = chain.bodies * 4
     pairs = [(worker_seconds(bodies, 1), worker_seconds(bodies, 2)) for _ in range(given.runs)]
     gains = tuple(one.seconds / two.seconds for one, two in pairs)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ratios = tuple(ours / alone for ours, alone in zip(full[1:], native[1:], strict=True))
     rules = tuple(whole - part for whole, part in zip(sequential, building, strict=True))
     return show(
-        f"derivation, {chain.blocks} blocks of {made.TRANSACTIONS} real transactions",
+        f"derivation, {chain.blocks} blocks of {synthetic_chain.TRANSACTIONS} real transactions",
         [
             Figure("native calls alone", "us", tuple(native[1:])),
             Figure("channel body to attributes JSON", "us", tuple(full[1:])),
@@ -72,14 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-class Job:
+class DerivationRun:
     """The derivation of a chain, with what it answers the deriver made before, so that only the deriver is measured."""
 
-    def __init__(self, chain: made.MadeChain) -> None:
+    def __init__(self, chain: synthetic_chain.SyntheticChain) -> None:
         self._chain = chain
-        self._config = made.config()
+        self._config = synthetic_chain.config()
         self._blocks = {number: chain.l1_block(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
-        self._refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
+        self._refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
         self._systems = [self._config.genesis.system_config]
         self._decoded: dict[bytes, tasks.DecodedChannel] = {}
         self.attributes: list[PayloadAttributes] = []
@@ -123,7 +123,7 @@ class Job:
                 raise RuntimeError(f"the made-up chain does not derive: {output}")
 
 
-def native_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
+def native_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
     """Decompression, hashing, hexadecimal and JSON of the same data."""
     started = time.process_time()
     for body in chain.bodies:
@@ -135,12 +135,12 @@ def native_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes
     return time.process_time() - started
 
 
-def building_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
+def building_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
     """The building of attributes alone."""
-    config = made.config()
+    config = synthetic_chain.config()
     system = config.genesis.system_config
-    refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
-    headers = {number: made.l1_header(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
+    refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
+    headers = {number: synthetic_chain.l1_header(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
     started = time.process_time()
     for number, each in enumerate(attributes, start=1):
         parent, epoch = refs[number - 1], headers[refs[number].l1_origin.number]
@@ -149,18 +149,18 @@ def building_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttribut
     return time.process_time() - started
 
 
-def memory_growth(chain: made.MadeChain) -> float:
+def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
     """How much more memory is resident at the worst after the first fifth of a long run than within it, in MiB."""
-    config = made.config()
+    config = synthetic_chain.config()
     deriver = Deriver(config, L1_CHAINS[1])
-    safe, system = made.l2_ref(0), config.genesis.system_config
+    safe, system = synthetic_chain.l2_ref(0), config.genesis.system_config
     deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
     early = late = 0
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)
         if isinstance(output, Attributes):
             system = config_after(config, output.attributes, safe.number + 1)
-            safe = made.l2_ref(safe.number + 1)
+            safe = synthetic_chain.l2_ref(safe.number + 1)
             if safe.number > chain.blocks // 5:
                 late = max(late, resident())
             else:

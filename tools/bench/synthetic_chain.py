@@ -93,7 +93,7 @@ def real_transactions(channels: Path) -> list[bytes]:
 
 
 @dataclass(frozen=True)
-class MadeChain:
+class SyntheticChain:
     """L1 blocks with the batches of L2 blocks 1 to `blocks` in them."""
 
     blocks: int
@@ -108,7 +108,7 @@ class MadeChain:
         return L1Block(l1_header(number), inbox, (), ())
 
 
-def make(blocks: int, pool: Sequence[bytes]) -> MadeChain:
+def make(blocks: int, pool: Sequence[bytes]) -> SyntheticChain:
     """Encodes the chain; each span lies in the L1 block after its last origin."""
     bodies: list[bytes] = []
     at: dict[int, tuple[bytes, ...]] = {}
@@ -119,7 +119,7 @@ def make(blocks: int, pool: Sequence[bytes]) -> MadeChain:
         bodies.append(body)
         pieces = frames(first.to_bytes(16, "big"), body, 120_000)
         at[origin_number(numbers[-1]) + 1] = tuple(batcher_data([piece]) for piece in pieces)
-    return MadeChain(blocks, tuple(bodies), L1_GENESIS, origin_number(blocks) + 1, at)
+    return SyntheticChain(blocks, tuple(bodies), L1_GENESIS, origin_number(blocks) + 1, at)
 
 
 def _batch_blocks(numbers: range, pool: Sequence[bytes]) -> Iterator[BatchBlock]:

@@ -16,12 +16,12 @@ PR_SET_PDEATHSIG = 1
 TAIL_LINES = 8
 
 
-class ChildEnded(RuntimeError):
+class ProgramExited(RuntimeError):
     """A program of the network ended by itself; the text names it, with the end of its log."""
 
 
 @dataclass
-class Child:
+class ChildProgram:
     """A running program."""
 
     name: str
@@ -29,23 +29,23 @@ class Child:
     log: Path
 
     def check(self) -> None:
-        """Raises ChildEnded when it is not running any more."""
+        """Raises ProgramExited when it is not running any more."""
         code = self.process.poll()
         if code is not None:
             tail = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
-            raise ChildEnded(
+            raise ProgramExited(
                 f"{self.name} ended with {exit_text(code)}; its log {self.log} ends with:\n" + "\n".join(tail)
             )
 
 
-class Children:
+class ChildPrograms:
     """All programs in start order; stopped in reverse, each within its time."""
 
     def __init__(self) -> None:
-        self._children: list[Child] = []
+        self._children: list[ChildProgram] = []
         self._libc = ctypes.CDLL(None, use_errno=True)
 
-    def start(self, name: str, command: Sequence[str], log: Path) -> Child:
+    def start(self, name: str, command: Sequence[str], log: Path) -> ChildProgram:
         """Starts a program; its output goes to `log`."""
         parent = os.getpid()
 
@@ -63,12 +63,12 @@ class Children:
                 start_new_session=True,
                 preexec_fn=tie_to_parent,
             )
-        child = Child(name, process, log)
+        child = ChildProgram(name, process, log)
         self._children.append(child)
         return child
 
     def check(self) -> None:
-        """Raises ChildEnded for the first program that is not running."""
+        """Raises ProgramExited for the first program that is not running."""
         for child in self._children:
             child.check()
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from rollup_node.node.system.exit_codes import Exit
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
-from rollup_node.tools.devnet.child_programs import ChildEnded
-from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets
+from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
-from rollup_node.tools.devnet.run import NoProgress, Result, UnusableDirectory, data_directory, run
+from rollup_node.tools.devnet.run import NoProgress, RunResult, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except (ChildEnded, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
+    except (ProgramExited, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if result.output_roots_equal else 1
 
 
-def _print(result: Result, as_json: bool) -> None:
+def _print(result: RunResult, as_json: bool) -> None:
     if as_json:
         values = dataclasses.asdict(result)
         print(json.dumps({name: values[name] for name in SHOWN}))
@@ -59,7 +59,7 @@ def _prepare(settings: DevnetSettings) -> int:
     if settings.data_dir is None:
         raise SettingsError("--prepare: give the --data-dir to write into")
     with data_directory(settings.data_dir) as root:
-        places, now = Places(root), int(time.time())
+        places, now = NetworkFiles(root), int(time.time())
         write_secrets(places, settings.nodes)
         write_json(places.l1_genesis, l1_genesis(now))
         write_json(places.l1_chain, l1_chain_config())

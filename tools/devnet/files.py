@@ -47,7 +47,7 @@ SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae
 
 
 @dataclass(frozen=True)
-class Places:
+class NetworkFiles:
     """Where each file of the network lies."""
 
     root: Path
@@ -107,7 +107,7 @@ def write_json(path: Path, value: Any) -> None:
     fresh.replace(path)
 
 
-def write_secrets(places: Places, nodes: Sequence[str]) -> None:
+def write_secrets(places: NetworkFiles, nodes: Sequence[str]) -> None:
     """The JWT secret of the engines, the batcher's key and those of peers, readable by the owner only; kept when
     present."""
     keys = [(places.peer_key(name), secrets.token_hex(32)) for name in nodes]

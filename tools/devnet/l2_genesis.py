@@ -7,13 +7,13 @@ from typing import Any
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.engine.execution import L2Chain
-from rollup_node.tools.devnet.engine.genesis import make_chain
+from rollup_node.tools.devnet.engine.execution import ChainSpec
+from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.genesis import GenesisError
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.l2_alloc import read_alloc
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
-from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
 from rollup_node.tools.devnet.settings import SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
@@ -28,7 +28,7 @@ def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
     )
-    chain = make_chain(L2_CHAIN_ID, times, constants)
+    chain = make_chain_spec(L2_CHAIN_ID, times, constants)
     rules = chain.schedule.l2(time)
     extra_data = encode_extra_data(
         bytes(8) if rules.eip1559_params else None, 0 if rules.min_base_fee else None, constants
@@ -56,11 +56,11 @@ def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None
     }
 
 
-def _given(path: Path, chain: L2Chain, time: int) -> Alloc:
+def _given(path: Path, chain: ChainSpec, time: int) -> Alloc:
     """The file's accounts, with what the upgrades of those forks leave that it does not know."""
     alloc, had = read_alloc(path)
     try:
-        return upgraded(with_deployers(alloc, chain, time), chain, time, had)
+        return with_upgrades(with_deployers(alloc, chain, time), chain, time, had)
     except GenesisError as error:
         raise SettingsError(
             f"--l2-alloc {path}: {error}; name the forks that its contracts know in its `config`, as in "

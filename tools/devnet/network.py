@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.child_programs import Children, python
+from rollup_node.tools.devnet.child_programs import ChildPrograms, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
-    Places,
+    NetworkFiles,
     dependency_set,
     l1_chain_config,
     l1_genesis,
@@ -23,7 +23,7 @@ from rollup_node.tools.devnet.files import (
     write_json,
     write_secrets,
 )
-from rollup_node.tools.devnet.l1.backend import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.peering import address, peer_options
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports
@@ -44,15 +44,15 @@ class StartFailed(RuntimeError):
     """A part of the network does not come up; the text says which."""
 
 
-class BlockZero(NamedTuple):
+class GenesisBlock(NamedTuple):
     """A chain's genesis block; time in seconds."""
 
     hash: str
     time: int
 
 
-def _zero_of(block: Block) -> BlockZero:
-    return BlockZero(to_hex(block.hash), block.header.timestamp)
+def _zero_of(block: Block) -> GenesisBlock:
+    return GenesisBlock(to_hex(block.hash), block.header.timestamp)
 
 
 def url(port: int) -> str:
@@ -60,14 +60,14 @@ def url(port: int) -> str:
     return f"http://{LOOPBACK}:{port}"
 
 
-class Network:
+class Devnet:
     """The programs of one local network, and where they listen."""
 
-    def __init__(self, settings: DevnetSettings, places: Places, ports: Ports) -> None:
+    def __init__(self, settings: DevnetSettings, places: NetworkFiles, ports: Ports) -> None:
         self._settings = settings
         self.places = places
         self._ports = ports
-        self.children = Children()
+        self.children = ChildPrograms()
         foreign = settings.foreign
         self.l1 = foreign.l1 or url(ports.l1)
         self.beacon = foreign.beacon or url(ports.beacon)
@@ -105,13 +105,13 @@ class Network:
     def _l2_genesis(self, time: int) -> dict[str, Any]:
         return l2_genesis(self._settings.forks, time, self._settings.l2_alloc)
 
-    async def _l1_zero(self) -> "BlockZero":
+    async def _l1_zero(self) -> "GenesisBlock":
         if self._settings.foreign.l1 or self._settings.foreign.anvil:
             return await self._ask_zero("L1", self.l1)
         genesis = json.loads(self.places.l1_genesis.read_text())
-        return _zero_of(L1Ledger(genesis, self._settings.l1_block_time).chain.genesis)
+        return _zero_of(L1Backend(genesis, self._settings.l1_block_time).chain.genesis)
 
-    async def _l2_zero(self) -> "BlockZero":
+    async def _l2_zero(self) -> "GenesisBlock":
         """The genesis block of all engines."""
         ours = _zero_of(parse_genesis(self.places.l2_genesis.read_bytes()).block)
         for name, given in self._foreign_engines.items():
@@ -228,10 +228,10 @@ class Network:
         }
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 
-    async def _ask_zero(self, name: str, endpoint: str) -> "BlockZero":
+    async def _ask_zero(self, name: str, endpoint: str) -> "GenesisBlock":
         block = await self._answers(name, endpoint, "eth_getBlockByNumber", "0x0", False)
         try:
-            return BlockZero(block["hash"], int(block["timestamp"], 16))
+            return GenesisBlock(block["hash"], int(block["timestamp"], 16))
         except (KeyError, TypeError, ValueError):
             raise StartFailed(f"{name} at {endpoint} has no block 0") from None
 

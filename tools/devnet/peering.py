@@ -4,30 +4,30 @@ static peer and the only bootnode."""
 import coincurve
 
 from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
-from rollup_node.tools.devnet.files import SIGNER_KEY, Places
+from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER
 
 NETWORKS = "127.0.0.0/8"
 
 
-def identity(places: Places, name: str) -> Identity:
+def identity(places: NetworkFiles, name: str) -> Identity:
     """Who a node is, by the key file that was written for it."""
     return Identity(bytes.fromhex(places.peer_key(name).read_text().strip()))
 
 
-def address(places: Places, name: str, port: int) -> str:
+def address(places: NetworkFiles, name: str, port: int) -> str:
     """A node's multiaddress."""
     return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_text(identity(places, name).peer_id)}"
 
 
-def bootnode(places: Places, name: str, port: int) -> str:
+def bootnode(places: NetworkFiles, name: str, port: int) -> str:
     """A node's enode URL."""
     point = coincurve.PrivateKey(identity(places, name).secret).public_key.format(compressed=False)[1:]
     return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
 
-def peer_options(places: Places, name: str, port: int, sequencer_port: int) -> dict[str, str]:
+def peer_options(places: NetworkFiles, name: str, port: int, sequencer_port: int) -> dict[str, str]:
     """The options `p2p.*` of a node that listens on `port`, by TCP and UDP."""
     options = {
         "p2p.listen.ip": LOOPBACK,

@@ -17,10 +17,10 @@ from typing import Any
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.compare import compare_output_roots
-from rollup_node.tools.devnet.files import Places
-from rollup_node.tools.devnet.network import Network, clear
+from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.network import Devnet, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
-from rollup_node.tools.devnet.status import NetworkStatus, Watcher
+from rollup_node.tools.devnet.status import NetworkStatus, StatusPoller
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
 
@@ -41,7 +41,7 @@ class UnusableDirectory(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """What --json prints; `seconds` from the command to the last comparison."""
 
     blocks: int
@@ -84,13 +84,13 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         os.close(lock)
 
 
-async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> Result:
+async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
     """Runs the network until its end, compares, and stops it."""
     with ports.reserved(settings.base_port, settings.nodes) as chosen:
-        return await _run(Network(settings, Places(root), chosen), settings, view, started)
+        return await _run(Devnet(settings, NetworkFiles(root), chosen), settings, view, started)
 
 
-async def _run(network: Network, settings: DevnetSettings, view: View, started: float) -> Result:
+async def _run(network: Devnet, settings: DevnetSettings, view: View, started: float) -> RunResult:
     stop = asyncio.Event()
     ending = False
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -129,9 +129,9 @@ async def _run(network: Network, settings: DevnetSettings, view: View, started: 
 
 
 async def _follow(
-    network: Network, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
-) -> Result:
-    watcher = Watcher(network.l1, network.nodes, network.places.root)
+    network: Devnet, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+) -> RunResult:
+    watcher = StatusPoller(network.l1, network.nodes, network.places.root)
     l1, l2 = JsonRpcClient(network.l1), JsonRpcClient(network.engines[SEQUENCER][0])
     traffic = asyncio.create_task(_traffic(Traffic(l1, l2, lambda text: None)))
     try:
@@ -140,7 +140,7 @@ async def _follow(
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
         view.say(f"comparing the output roots of blocks 0 to {safe}")
         comparison = await compare_output_roots(watcher.nodes, safe)
-        return Result(
+        return RunResult(
             blocks=comparison.blocks,
             safe=safe,
             finalized=finalized,
@@ -158,7 +158,7 @@ async def _follow(
 
 
 async def _until_end(
-    network: Network, watcher: Watcher, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+    network: Devnet, watcher: StatusPoller, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
 ) -> tuple[NetworkStatus, float | None]:
     """Watches until the end of the run; also gives the seconds until the verifier's first safe block."""
     highest, changed, first_safe, stopped = -1, time.monotonic(), None, None

@@ -27,7 +27,7 @@ class NodeHeads:
 
 
 @dataclass(frozen=True)
-class ProcessState:
+class ProcessUsage:
     """One process of a node; memory is its proportional set size in MiB."""
 
     role: str
@@ -43,10 +43,10 @@ class NetworkStatus:
     l1_head: int | None = None
     nodes: dict[str, NodeHeads | None] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
-    processes: dict[str, list[ProcessState]] = field(default_factory=dict)
+    processes: dict[str, list[ProcessUsage]] = field(default_factory=dict)
 
 
-class Watcher:
+class StatusPoller:
     """Asks L1 and the nodes, reads the state files."""
 
     def __init__(self, l1: str, nodes: Mapping[str, str], root: Path) -> None:
@@ -104,12 +104,12 @@ def _read_json(path: Path) -> Any:
         return {}
 
 
-def read_processes(path: Path) -> list[ProcessState]:
+def read_processes(path: Path) -> list[ProcessUsage]:
     """A node's `processes.json` with the memory of each process; empty when there is none."""
     entries = _read_json(path) or []
     copies = Counter(entry["role"] for entry in entries)
     return [
-        ProcessState(
+        ProcessUsage(
             f"{entry['role']}-{entry['copy']}" if copies[entry["role"]] > 1 else entry["role"],
             entry["pid"],
             entry["incarnation"],

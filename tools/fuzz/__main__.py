@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from rollup_node.tools.fuzz.mutations import mutated
-from rollup_node.tools.fuzz.targets import TARGETS, Target
+from rollup_node.tools.fuzz.targets import TARGETS, FuzzTarget
 
 SEEDS = 40
 
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(name: str, target: Target, seconds: float, seed: int, failures: Path) -> int:
+def run(name: str, target: FuzzTarget, seconds: float, seed: int, failures: Path) -> int:
     """How many inputs were tried in the time."""
     chance = Random(seed)
     good = [target.seed(chance) for _ in range(SEEDS)]
@@ -51,7 +51,7 @@ def run(name: str, target: Target, seconds: float, seed: int, failures: Path) ->
     return count
 
 
-def _with_atheris(target: Target, flags: Sequence[str]) -> int:
+def _with_atheris(target: FuzzTarget, flags: Sequence[str]) -> int:
     try:
         import atheris
     except ImportError:

@@ -34,7 +34,7 @@ MAX_BLOCKS = 100_000
 """Spans of more blocks, which are slow to walk through, are not."""
 
 
-class Target(NamedTuple):
+class FuzzTarget(NamedTuple):
     """What is done with bytes, and where good ones come from."""
 
     run: Callable[[bytes], None]
@@ -147,15 +147,15 @@ def _blob(chance: Random) -> bytes:
     return encode_blob(seeds.item(chance)[:1000])[:2000]
 
 
-TARGETS: dict[str, Target] = {
-    "frames": Target(frames, seeds.item),
-    "channel": Target(channel, seeds.body),
-    "batch": Target(batch, seeds.batch),
-    "span": Target(span, _raw_span),
-    "rlp": Target(rlp_item, seeds.transaction),
-    "blob": Target(blob, _blob),
-    "l1-info": Target(l1_info, seeds.l1_info),
-    "deposit-log": Target(deposit_log, seeds.deposit_log),
-    "config-log": Target(config_log, seeds.config_log),
+TARGETS: dict[str, FuzzTarget] = {
+    "frames": FuzzTarget(frames, seeds.item),
+    "channel": FuzzTarget(channel, seeds.body),
+    "batch": FuzzTarget(batch, seeds.batch),
+    "span": FuzzTarget(span, _raw_span),
+    "rlp": FuzzTarget(rlp_item, seeds.transaction),
+    "blob": FuzzTarget(blob, _blob),
+    "l1-info": FuzzTarget(l1_info, seeds.l1_info),
+    "deposit-log": FuzzTarget(deposit_log, seeds.deposit_log),
+    "config-log": FuzzTarget(config_log, seeds.config_log),
 }
 """The targets by name."""

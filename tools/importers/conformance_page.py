@@ -30,7 +30,7 @@ differ, with the side taken, and the faults that users of other nodes have met. 
 """
 
 
-class Case(NamedTuple):
+class ConformanceCase(NamedTuple):
     """A row of the table; `rule` names sections and rules of derivation-rules, with (M) for a measured outcome."""
 
     id: str
@@ -39,46 +39,46 @@ class Case(NamedTuple):
     expectation: str
 
 
-class Outcome(NamedTuple):
+class CaseResult(NamedTuple):
     """How the test of a case ended, and the file it stands in."""
 
     file: str
     result: str
 
 
-def load_cases(*paths: Path) -> dict[str, Case]:
+def load_cases(*paths: Path) -> dict[str, ConformanceCase]:
     """All tables, or some, by case id."""
     stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
-    return {key: Case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
+    return {key: ConformanceCase(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
-def load_report(path: Path) -> dict[str, Outcome]:
+def load_report(path: Path) -> dict[str, CaseResult]:
     """The outcomes of a run by test name, from pytest's JUnit report."""
     found = {}
     for test in ElementTree.parse(path).iter("testcase"):
         troubles = {child.tag for child in test} & {"failure", "error", "skipped"}
         result = "skipped" if troubles == {"skipped"} else "failed" if troubles else "passed"
         file = test.get("classname", "").replace(".", "/") + ".py"
-        found[test.get("name", "")] = Outcome(file, result)
+        found[test.get("name", "")] = CaseResult(file, result)
     return found
 
 
-def page(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> str:
+def page(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> str:
     """The whole document."""
     return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report), ""])
 
 
-def _summary(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> Iterator[str]:
+def _summary(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> Iterator[str]:
     results = Counter(report[key].result if key in report else MISSING for key in cases)
     yield f"{len(cases)} cases: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + "."
 
 
-def _stages(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> Iterator[str]:
+def _stages(cases: Mapping[str, ConformanceCase], report: Mapping[str, CaseResult]) -> Iterator[str]:
     for stage in dict.fromkeys(case.stage for case in cases.values()):
         own = [case for case in cases.values() if case.stage == stage]
         files = sorted({report[case.id].file for case in own if case.id in report})
         yield f"\n## {stage}\n\n{', '.join(f'`{file}`' for file in files) or MISSING}\n"
-        yield "| Case | Rule | What must come out | Outcome |\n|---|---|---|---|"
+        yield "| ConformanceCase | Rule | What must come out | CaseResult |\n|---|---|---|---|"
         for case in own:
             result = report[case.id].result if case.id in report else MISSING
             yield f"| `{case.id}` | {case.rule} | {case.expectation} | {result} |"

@@ -1,6 +1,6 @@
 """The recording: L1 headers in a row with transactions and receipts of most, and blobs by versioned hash.
 
-What was not recorded is `Missing`, with what and why; it is never answered as if it did not exist.
+What was not recorded is `NotRecorded`, with what and why; it is never answered as if it did not exist.
 """
 
 import gzip
@@ -18,7 +18,7 @@ from rollup_node.tools.recorded.responses import block_json, header_json, receip
 BLOCKS_FILE = "l1_blocks.jsonl.gz"
 
 
-class Missing(LookupError):
+class NotRecorded(LookupError):
     """The recording does not hold this."""
 
 
@@ -43,7 +43,7 @@ class RecordedBlock:
     @cached_property
     def transactions_json(self) -> list[dict[str, Any]]:
         if self.transactions is None:
-            raise Missing(f"the transactions of L1 block {self.number} were not recorded")
+            raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         base_fee = int(self.header["baseFeePerGas"], 16)
         return [
             transaction_json(raw, index, self.hash, self.number, base_fee)
@@ -53,14 +53,14 @@ class RecordedBlock:
     def block(self, full: bool) -> dict[str, Any]:
         """The answer of eth_getBlockBy*, with transaction objects or hashes."""
         if self.transactions is None:
-            raise Missing(f"the transactions of L1 block {self.number} were not recorded")
+            raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         listed = self.transactions_json if full else [to_hex(keccak256(raw)) for raw in self.transactions]
         return block_json(self.header, self.header_rlp, listed)
 
     def receipts_json(self) -> list[dict[str, Any]]:
         """The answer of eth_getBlockReceipts."""
         if self.receipts is None:
-            raise Missing(f"the receipts of L1 block {self.number} were not recorded")
+            raise NotRecorded(f"the receipts of L1 block {self.number} were not recorded")
         answers: list[dict[str, Any]] = []
         log_index = gas_before = 0
         for transaction, raw in zip(self.transactions_json, self.receipts, strict=True):
@@ -107,12 +107,12 @@ class Recording:
 
     def block(self, number: int) -> RecordedBlock:
         if number not in self.by_number:
-            raise Missing(f"L1 block {number} was not recorded (there are {self.first} to {self.last})")
+            raise NotRecorded(f"L1 block {number} was not recorded (there are {self.first} to {self.last})")
         return self.by_number[number]
 
     def block_by_hash(self, block_hash: bytes) -> RecordedBlock:
         if block_hash not in self.by_hash:
-            raise Missing(f"L1 block {to_hex(block_hash)} was not recorded")
+            raise NotRecorded(f"L1 block {to_hex(block_hash)} was not recorded")
         return self.by_hash[block_hash]
 
     def last_with_transactions(self) -> RecordedBlock:

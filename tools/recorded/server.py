@@ -26,7 +26,7 @@ from rollup_node.tools.devnet.serving.jsonrpc_server import (
     RpcError,
     application,
 )
-from rollup_node.tools.recorded.recording import Missing, RecordedBlock, Recording
+from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
 
 SEPOLIA_CHAIN_ID = 11_155_111
 BEACON_GENESIS_TIME = 1_655_733_600
@@ -81,7 +81,7 @@ class RecordedL1:
 def _or_error(answer: Any) -> Any:
     try:
         return answer()
-    except Missing as error:
+    except NotRecorded as error:
         raise RpcError(SERVER_ERROR, str(error)) from error
 
 

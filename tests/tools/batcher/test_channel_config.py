@@ -3,12 +3,12 @@
 import pytest
 
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
-from rollup_node.tools.batcher.channel_config import Form, form_in_force
+from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
 from rollup_node.tools.batcher.channels import Compression
 
 SCHEDULE = ForkSchedule({"regolith": 0, "canyon": 0, "delta": 20, "ecotone": 30, "fjord": 40}, 2, 300, 600)
-BEST = Form(True, True, Compression.BROTLI)
-PLAIN = Form(False, False, Compression.ZLIB)
+BEST = ChannelConfig(True, True, Compression.BROTLI)
+PLAIN = ChannelConfig(False, False, Compression.ZLIB)
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ PLAIN = Form(False, False, Compression.ZLIB)
     [
         (19, 19, PLAIN),
         (20, 18, PLAIN),
-        (20, 20, Form(True, False, Compression.ZLIB)),
-        (29, 20, Form(True, False, Compression.ZLIB)),
-        (30, 19, Form(False, True, Compression.ZLIB)),
-        (39, 36, Form(True, True, Compression.ZLIB)),
+        (20, 20, ChannelConfig(True, False, Compression.ZLIB)),
+        (29, 20, ChannelConfig(True, False, Compression.ZLIB)),
+        (30, 19, ChannelConfig(False, True, Compression.ZLIB)),
+        (39, 36, ChannelConfig(True, True, Compression.ZLIB)),
         (40, 38, BEST),
     ],
 )
-def test_the_best_form_in_force(l1_time: int, origin_time: int, expected: Form) -> None:
-    assert form_in_force(BEST, SCHEDULE, l1_time, origin_time) == expected
-    assert form_in_force(PLAIN, SCHEDULE, l1_time, origin_time) == PLAIN
+def test_the_best_form_in_force(l1_time: int, origin_time: int, expected: ChannelConfig) -> None:
+    assert supported_config(BEST, SCHEDULE, l1_time, origin_time) == expected
+    assert supported_config(PLAIN, SCHEDULE, l1_time, origin_time) == PLAIN

@@ -13,8 +13,8 @@ from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.backend import L2Ledger
-from rollup_node.tools.devnet.engine.genesis import Genesis, chain_of, parse_genesis
+from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis, chain_spec, parse_genesis
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
 
 FORKS = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
@@ -35,7 +35,7 @@ class SmallChain:
             "optimism": {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250},
             **{f"{name}Time": time for name, time in self.times.items()},
         }
-        self.chain = chain_of(config)
+        self.chain = chain_spec(config)
         rules = self.chain.schedule.l2(START)
         extra_data = "0x01000000fa000000060000000000000000" if rules.min_base_fee else "0x00000000fa00000006"
         self.file: dict[str, Any] = {
@@ -47,11 +47,11 @@ class SmallChain:
             | {to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in self.keys},
         }
 
-    def genesis(self) -> Genesis:
+    def genesis(self) -> ParsedGenesis:
         return parse_genesis(json.dumps(self.file).encode())
 
-    def ledger(self) -> L2Ledger:
-        return L2Ledger(self.genesis())
+    def ledger(self) -> L2Backend:
+        return L2Backend(self.genesis())
 
     def info(self, time: int, origin: int = 7, **values: Any) -> bytes:
         """The L1 attributes deposit of a block of this time."""
@@ -95,7 +95,7 @@ class SmallChain:
         }
         return PayloadAttributes(**(fields | values))
 
-    def extend(self, ledger: L2Ledger, *transactions: bytes, **values: Any) -> Block:
+    def extend(self, ledger: L2Backend, *transactions: bytes, **values: Any) -> Block:
         """Puts a block of these transactions on the ledger's head."""
         execution = ledger.begin(ledger.chain.head, self.attributes(ledger.chain.head.header, *transactions, **values))
         block = execution.seal()

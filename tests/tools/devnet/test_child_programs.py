@@ -5,23 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.child_programs import ChildEnded, Children
+from rollup_node.tools.devnet.child_programs import ChildPrograms, ProgramExited
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
 
 def test_a_program_that_ends_is_told_with_its_last_lines(tmp_path: Path) -> None:
-    children = Children()
+    children = ChildPrograms()
     log = tmp_path / "log"
     child = children.start("verifier node", [sys.executable, "-c", "print('last words'); exit(3)"], log)
     child.process.wait(50)
-    with pytest.raises(ChildEnded, match=r"^verifier node ended with exit code 3; its log .* ends with:\nlast words$"):
+    with pytest.raises(
+        ProgramExited, match=r"^verifier node ended with exit code 3; its log .* ends with:\nlast words$"
+    ):
         children.check()
     children.stop()
 
 
 def test_all_are_stopped(tmp_path: Path) -> None:
-    children = Children()
+    children = ChildPrograms()
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     processes = {name: children.start(name, sleep, tmp_path / name).process for name in ("one", "other")}
     children.check()
@@ -31,7 +33,7 @@ def test_all_are_stopped(tmp_path: Path) -> None:
 
 
 def test_what_does_not_stop_is_killed(tmp_path: Path) -> None:
-    children = Children()
+    children = ChildPrograms()
     log = tmp_path / "stubborn"
     stubborn = children.start("stubborn", [sys.executable, "-c", STUBBORN], log)
     while "up" not in log.read_text():

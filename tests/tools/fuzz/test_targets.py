@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from rollup_node.tools.fuzz import __main__ as program
-from rollup_node.tools.fuzz.targets import TARGETS, Target
+from rollup_node.tools.fuzz.targets import TARGETS, FuzzTarget
 
 SECONDS = 0.7
 
@@ -28,7 +28,7 @@ def test_an_input_that_fails_is_kept(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert b"\xff" not in data
 
     with pytest.raises(AssertionError):
-        program.run("made-up", Target(fails, lambda chance: bytes(50)), 30, 5, tmp_path)
+        program.run("made-up", FuzzTarget(fails, lambda chance: bytes(50)), 30, 5, tmp_path)
     (kept,) = tmp_path.iterdir()
     assert b"\xff" in kept.read_bytes()
     assert str(kept) in capsys.readouterr().err

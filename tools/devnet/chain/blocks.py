@@ -1,11 +1,11 @@
-"""Executed blocks in memory: by hash, the canonical ones by number, their transactions, and the three labels."""
+"""ExecutedTransaction blocks in memory: by hash, the canonical ones by number, their transactions, and the three labels."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.headers import Header, encode_header
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.evm.state_transition.block import Executed
+from rollup_node.tools.devnet.evm.state_transition.block import ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction
 
 
@@ -14,7 +14,7 @@ class Block(NamedTuple):
 
     hash: Hash
     header: Header
-    executed: tuple[Executed, ...]
+    executed: tuple[ExecutedTransaction, ...]
 
     @property
     def number(self) -> int:
@@ -30,21 +30,21 @@ class Block(NamedTuple):
         return len(encode_header(self.header)) + sum(len(entry.transaction.raw) for entry in self.executed)
 
 
-class Place(NamedTuple):
+class TransactionLocation(NamedTuple):
     """Where a transaction stands on the canonical chain."""
 
     block: Block
     position: int
 
 
-class Switch(NamedTuple):
+class HeadChange(NamedTuple):
     """What a new head did to the canonical chain, both from the lowest block up."""
 
     removed: tuple[Block, ...]
     added: tuple[Block, ...]
 
 
-class Chain:
+class BlockChain:
     """All blocks of a chain from its genesis. Blocks off the canonical chain stay known by hash."""
 
     def __init__(self, genesis: Block) -> None:
@@ -91,7 +91,7 @@ class Chain:
 
         return block_hash
 
-    def set_head(self, head: Block) -> Switch:
+    def set_head(self, head: Block) -> HeadChange:
         """Makes a known block the head. Labels above the fork fall back to it."""
         added = []
         block = head
@@ -111,9 +111,9 @@ class Chain:
         self.head = head
         self.safe = self.safe if self.is_canonical(self.safe) else block
         self.finalized = self.finalized if self.is_canonical(self.finalized) else block
-        return Switch(tuple(removed), tuple(added))
+        return HeadChange(tuple(removed), tuple(added))
 
-    def place(self, transaction_hash: Hash) -> Place | None:
+    def place(self, transaction_hash: Hash) -> TransactionLocation | None:
         """Where a transaction stands on the canonical chain."""
         found = self._places.get(transaction_hash)
-        return None if found is None else Place(self._blocks[found[0]], found[1])
+        return None if found is None else TransactionLocation(self._blocks[found[0]], found[1])

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
-from rollup_node.tools.devnet.chain.blocks import Block, Chain
+from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.responses import (
     bare_transaction_json,
     block_json,
@@ -15,11 +15,11 @@ from rollup_node.tools.devnet.chain.responses import (
     transaction_json,
 )
 from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
-from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.evm.state_transition.transition import Outcome
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
 
@@ -29,12 +29,12 @@ _MAX_LOGS = 10_000
 _MAX_HISTORY = 1024
 
 
-class Ledger(Protocol):
+class EthBackend(Protocol):
     """A chain with what its blocks are executed with."""
 
-    chain: Chain
-    pool: Pool
-    store: Store
+    chain: BlockChain
+    pool: TransactionPool
+    store: StateDatabase
     chain_id: int
 
     def evm_rules(self, timestamp: int) -> EvmRules:
@@ -47,7 +47,7 @@ class Ledger(Protocol):
         """Takes an encoded transaction into the pool; its hash. InvalidTransaction where it is refused."""
 
 
-class Filter(NamedTuple):
+class LogFilter(NamedTuple):
     """Which logs are asked for; None stands for any."""
 
     addresses: frozenset[bytes] | None
@@ -57,7 +57,7 @@ class Filter(NamedTuple):
 class EthApi:
     """Answers questions about a ledger."""
 
-    def __init__(self, ledger: Ledger, client_version: str) -> None:
+    def __init__(self, ledger: EthBackend, client_version: str) -> None:
         self._ledger = ledger
         self._version = client_version
 
@@ -244,7 +244,7 @@ class EthApi:
     def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
         return hex(self._simulated(estimate, call, tag).gas_used)
 
-    def _simulated(self, run: Callable[..., Outcome], found: Any, tag: Any) -> Outcome:
+    def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
         block, call = self.require(tag), call_from_json(_object(found))
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
         state = State(self._ledger.store, block.header.state_root)
@@ -303,13 +303,13 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _filter(query: dict[str, Any]) -> Filter:
+def _filter(query: dict[str, Any]) -> LogFilter:
     address = query.get("address")
     addresses = address if isinstance(address, list) else [address]
     topics = query.get("topics") or []
     if not isinstance(topics, list) or len(topics) > 4:
         raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
-    return Filter(
+    return LogFilter(
         addresses=None if address is None else frozenset(map(address_from_hex, addresses)),
         topics=tuple(_topic(topic) for topic in topics),
     )
@@ -321,7 +321,7 @@ def _topic(topic: Any) -> frozenset[bytes] | None:
     return frozenset(map(hash_from_hex, topic if isinstance(topic, list) else [topic]))
 
 
-def _matches(wanted: Filter, address: bytes, topics: tuple[bytes, ...]) -> bool:
+def _matches(wanted: LogFilter, address: bytes, topics: tuple[bytes, ...]) -> bool:
     if wanted.addresses is not None and address not in wanted.addresses:
         return False
     if len(wanted.topics) > len(topics):

@@ -5,7 +5,7 @@ from typing import Any
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.evm.state_transition.block import Executed
+from rollup_node.tools.devnet.evm.state_transition.block import ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 
 
@@ -173,7 +173,7 @@ def receipt_json(block: Block, position: int) -> dict[str, Any]:
     }
 
 
-def logs_json(entry: Executed, place: dict[str, str]) -> list[dict[str, Any]]:
+def logs_json(entry: ExecutedTransaction, place: dict[str, str]) -> list[dict[str, Any]]:
     """The logs of a transaction whose place in the chain is given."""
     return [
         {

@@ -4,17 +4,17 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
-from rollup_node.tools.devnet.evm.state_transition.transition import Outcome, intrinsic_gas, run_body
+from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult, intrinsic_gas, run_body
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 
 GAS_CAP = 50_000_000
 _PRECISION = 64
 
 
-class Call(NamedTuple):
+class CallRequest(NamedTuple):
     """The call object of eth_call; without a recipient it creates a contract."""
 
     sender: Address
@@ -24,10 +24,10 @@ class Call(NamedTuple):
     gas: int | None
 
 
-def call_from_json(found: dict[str, Any]) -> Call:
+def call_from_json(found: dict[str, Any]) -> CallRequest:
     """Reads a call object; HexError for a malformed field."""
     data = found.get("input") if found.get("input") is not None else found.get("data")
-    return Call(
+    return CallRequest(
         sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
         to=None if found.get("to") is None else address_from_hex(found["to"]),
         value=0 if found.get("value") is None else from_quantity(found["value"], 256),
@@ -36,7 +36,7 @@ def call_from_json(found: dict[str, Any]) -> Call:
     )
 
 
-def simulate(state: State, rules: EvmRules, context: BlockContext, call: Call, gas: int) -> Outcome:
+def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> ExecutionResult:
     """Runs a call with this gas limit on a state that is thrown away; InvalidTransaction where it cannot start."""
     intrinsic = intrinsic_gas(rules, call.to, call.data)
     if gas < max(intrinsic):
@@ -47,13 +47,13 @@ def simulate(state: State, rules: EvmRules, context: BlockContext, call: Call, g
     state.begin_transaction()
     snapshot = state.snapshot()
     outcome = run_body(
-        Environment(state, rules, context, call.sender, 0), call.to, call.value, call.data, gas, intrinsic
+        TransactionEnvironment(state, rules, context, call.sender, 0), call.to, call.value, call.data, gas, intrinsic
     )
     state.revert(snapshot)
     return outcome
 
 
-def estimate(state: State, rules: EvmRules, context: BlockContext, call: Call, most: int) -> Outcome:
+def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, most: int) -> ExecutionResult:
     """The least gas limit, to within 64, with which a call succeeds, as `gas_used`; a failed outcome where even
     `most` does not suffice."""
     outcome = simulate(state, rules, context, call, most)
@@ -68,7 +68,7 @@ def estimate(state: State, rules: EvmRules, context: BlockContext, call: Call, m
     return outcome._replace(gas_used=high)
 
 
-def _suffices(state: State, rules: EvmRules, context: BlockContext, call: Call, gas: int) -> bool:
+def _suffices(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> bool:
     try:
         return simulate(state, rules, context, call, gas).succeeded
     except InvalidTransaction:

@@ -10,7 +10,7 @@ MAX_SIZE = 128 * 1024
 _REPLACEMENT_PERCENT = 110
 
 
-class Pool:
+class TransactionPool:
     """Waiting transactions of a chain, bounded in number and in the size of each."""
 
     def __init__(self) -> None:

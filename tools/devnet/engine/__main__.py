@@ -12,7 +12,7 @@ from rollup_node.tools.devnet.engine.server import EngineServer, serve
 from rollup_node.tools.devnet.evm.genesis import GenesisError
 
 
-class StartError(Exception):
+class EngineStartError(Exception):
     """The engine cannot start; the text says what is wrong where."""
 
 
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         asyncio.run(serve(_server(options)))
-    except StartError as error:
+    except EngineStartError as error:
         print(f"engine: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -42,16 +42,16 @@ def _server(options: argparse.Namespace) -> EngineServer:
     try:
         genesis = parse_genesis(_read(options.genesis))
     except GenesisError as error:
-        raise StartError(f"--genesis {options.genesis}: {error}") from None
+        raise EngineStartError(f"--genesis {options.genesis}: {error}") from None
     try:
         text = _read(options.jwt).decode().strip()
         secret = from_hex_sized(text if text.startswith("0x") else "0x" + text, 32)
     except (HexError, UnicodeDecodeError):
-        raise StartError(f"--jwt {options.jwt}: expected 32 bytes in hex") from None
+        raise EngineStartError(f"--jwt {options.jwt}: expected 32 bytes in hex") from None
     try:
         return EngineServer(genesis, secret, http_port=options.http, auth_port=options.auth, data_dir=options.data_dir)
     except (InvalidBlock, ValueError) as error:
-        raise StartError(
+        raise EngineStartError(
             f"--data-dir {options.data_dir}: the chain in it does not belong to this genesis or is damaged ({error});"
             " remove it to start anew"
         ) from None
@@ -61,7 +61,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise StartError(f"{path}: {error.strerror}") from None
+        raise EngineStartError(f"{path}: {error.strerror}") from None
 
 
 if __name__ == "__main__":

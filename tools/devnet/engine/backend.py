@@ -5,31 +5,31 @@ import msgspec
 from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.engine.execution import (
-    Attributes,
+    BlockAttributes,
     InvalidBlock,
     L2Execution,
-    attributes_of,
+    block_attributes,
     check_extra_data,
     l2_base_fee,
 )
-from rollup_node.tools.devnet.engine.genesis import Genesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
 
 
-class L2Ledger:
+class L2Backend:
     """An L2 chain with its state, pool and rules."""
 
-    def __init__(self, genesis: Genesis) -> None:
+    def __init__(self, genesis: ParsedGenesis) -> None:
         self.spec = genesis.chain
         self.chain_id = genesis.chain.chain_id
         self.store = genesis.store
-        self.chain = Chain(genesis.block)
-        self.pool = Pool()
+        self.chain = BlockChain(genesis.block)
+        self.pool = TransactionPool()
 
     def evm_rules(self, timestamp: int) -> EvmRules:
         return self.spec.execution.at(timestamp).evm
@@ -48,7 +48,7 @@ class L2Ledger:
 
     def begin(self, parent: Block, given: PayloadAttributes) -> L2Execution:
         """Starts a block with the transactions that are in it in any case; InvalidBlock where it cannot be made."""
-        execution = self._execution(parent, attributes_of(self.spec, given))
+        execution = self._execution(parent, block_attributes(self.spec, given))
         self._apply_all(execution, given.transactions)
         return execution
 
@@ -66,7 +66,7 @@ class L2Ledger:
     def check(self, parent: Block, payload: ExecutionPayload) -> Block:
         """Executes a payload whose hash has been checked; InvalidBlock unless the result is what it claims."""
         check_extra_data(self.spec, payload.timestamp, payload.extra_data)
-        attributes = Attributes(
+        attributes = BlockAttributes(
             timestamp=payload.timestamp,
             prev_randao=payload.prev_randao,
             fee_recipient=payload.fee_recipient,
@@ -89,7 +89,7 @@ class L2Ledger:
         for block in switch.added:
             self.pool.remove(block.transactions)
 
-    def _execution(self, parent: Block, attributes: Attributes) -> L2Execution:
+    def _execution(self, parent: Block, attributes: BlockAttributes) -> L2Execution:
         return L2Execution(self.spec, self.store, parent, attributes, self.chain.hashes_before(parent))
 
     def _apply_all(self, execution: L2Execution, transactions: tuple[bytes, ...]) -> None:

@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_he
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.backend import L2Ledger, payload_of
+from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
@@ -35,7 +35,7 @@ _GET_VERSIONS = (1, 2, 3, 4, 5)
 _NEW_VERSIONS = (1, 2, 3, 4)
 
 
-class Job:
+class PayloadJob:
     """A payload in the making: filled from the pool and sealed when it is asked for. `time` is its timestamp."""
 
     def __init__(self, execution: L2Execution) -> None:
@@ -43,7 +43,7 @@ class Job:
         self.unsealed: L2Execution | None = execution
         self._block: Block | None = None
 
-    def seal(self, ledger: L2Ledger, from_pool: bool) -> Block:
+    def seal(self, ledger: L2Backend, from_pool: bool) -> Block:
         """The finished block; what it was made from is let go."""
         if self.unsealed is not None:
             if from_pool:
@@ -53,7 +53,7 @@ class Job:
         return self._block
 
 
-class Heads(NamedTuple):
+class ForkchoiceState(NamedTuple):
     """A forkchoice state; safe and finalized may be unset."""
 
     head: Hash
@@ -64,10 +64,10 @@ class Heads(NamedTuple):
 class EngineApi:
     """Answers a rollup node. What it accepts is written to the journal, if there is one."""
 
-    def __init__(self, ledger: L2Ledger, journal: Journal | None = None) -> None:
+    def __init__(self, ledger: L2Backend, journal: Journal | None = None) -> None:
         self._ledger = ledger
         self._journal = journal
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, PayloadJob] = {}
         self._built: dict[Hash, Block] = {}
         self._invalid: dict[Hash, Hash] = {}
 
@@ -116,7 +116,7 @@ class EngineApi:
     def _start_job(self, version: int, head: Block, found: Any) -> str:
         attributes = self._attributes(version, found)
         try:
-            job = Job(self._ledger.begin(head, attributes))
+            job = PayloadJob(self._ledger.begin(head, attributes))
             if attributes.no_tx_pool:
                 job.seal(self._ledger, from_pool=False)
         except InvalidBlock as error:
@@ -212,10 +212,10 @@ class EngineApi:
         return self._ledger.spec.schedule.l2(timestamp)
 
 
-def _heads(state: Any) -> Heads:
+def _heads(state: Any) -> ForkchoiceState:
     if not isinstance(state, dict):
         raise RpcError(INVALID_PARAMS, "expected a forkchoice state object")
-    return Heads(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
+    return ForkchoiceState(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
 
 
 def _status(status: str, valid: Hash | None, problem: str | None = None) -> dict[str, Any]:

@@ -26,14 +26,25 @@ from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSch
 from rollup_node.tools.devnet.engine.rollup_cost import (
     SIZE_SCALE,
     FeeParameters,
-    scaled_size,
+    estimated_size_scaled,
 )
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import next_base_fee
-from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
-from rollup_node.tools.devnet.evm.state_transition.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.block import (
+    BEACON_ROOTS,
+    BLOCK_HASHES,
+    BlockExecution,
+    ExecutedTransaction,
+)
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    ExecutionResult,
+    ExtraFees,
+    IntrinsicGas,
+    intrinsic_gas,
+    run_body,
+)
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, InvalidTransaction, SignedTransaction
 
 BASE_FEE_VAULT = predeploy(0x19)
@@ -45,7 +56,7 @@ class InvalidBlock(Exception):
     """The block breaks a rule; the text says which."""
 
 
-class L2Chain(NamedTuple):
+class ChainSpec(NamedTuple):
     """What is fixed for a chain: its id, its forks on both tables, its EIP-1559 constants."""
 
     chain_id: int
@@ -54,7 +65,7 @@ class L2Chain(NamedTuple):
     constants: ChainOpConfig
 
 
-class Attributes(NamedTuple):
+class BlockAttributes(NamedTuple):
     """What a block is made from, besides its transactions."""
 
     timestamp: int
@@ -65,11 +76,11 @@ class Attributes(NamedTuple):
     parent_beacon_root: Hash | None
 
 
-def attributes_of(chain: L2Chain, given: PayloadAttributes) -> Attributes:
+def block_attributes(chain: ChainSpec, given: PayloadAttributes) -> BlockAttributes:
     """A block's attributes from those of the Engine API; InvalidBlock for unusable fee parameters."""
     extra_data = encode_extra_data(given.eip1559_params, given.min_base_fee, chain.constants)
     check_extra_data(chain, given.timestamp, extra_data)
-    return Attributes(
+    return BlockAttributes(
         timestamp=given.timestamp,
         prev_randao=given.prev_randao,
         fee_recipient=given.fee_recipient,
@@ -79,7 +90,7 @@ def attributes_of(chain: L2Chain, given: PayloadAttributes) -> Attributes:
     )
 
 
-def check_extra_data(chain: L2Chain, timestamp: int, extra_data: bytes) -> None:
+def check_extra_data(chain: ChainSpec, timestamp: int, extra_data: bytes) -> None:
     """InvalidBlock unless extraData is what a block of this time has."""
     try:
         decode_extra_data(extra_data, chain.schedule.l2(timestamp))
@@ -87,7 +98,7 @@ def check_extra_data(chain: L2Chain, timestamp: int, extra_data: bytes) -> None:
         raise InvalidBlock(str(error)) from None
 
 
-def l2_base_fee(chain: L2Chain, parent: Header, timestamp: int) -> int:
+def l2_base_fee(chain: ChainSpec, parent: Header, timestamp: int) -> int:
     """The base fee of a child of `parent` in wei: parameters from the parent's extraData where it has them."""
     constants, rules = chain.constants, chain.schedule.l2(parent.timestamp)
     elasticity, denominator, minimum = constants.eip1559_elasticity, constants.eip1559_denominator, 0
@@ -109,7 +120,12 @@ class L2Execution(BlockExecution):
     """An L2 block in execution on top of `parent`."""
 
     def __init__(
-        self, chain: L2Chain, store: Store, parent: Block, attributes: Attributes, block_hash: Callable[[int], Hash]
+        self,
+        chain: ChainSpec,
+        store: StateDatabase,
+        parent: Block,
+        attributes: BlockAttributes,
+        block_hash: Callable[[int], Hash],
     ) -> None:
         if attributes.timestamp <= parent.header.timestamp:
             raise InvalidBlock(f"timestamp {attributes.timestamp} is not after the parent's {parent.header.timestamp}")
@@ -142,7 +158,7 @@ class L2Execution(BlockExecution):
         if self.l2.block_hash_history:
             self.system_call(BLOCK_HASHES, self._parent.hash)
 
-    def apply(self, transaction: AnyTransaction) -> Executed:
+    def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
         """Executes a transaction; a deposit is always added, unless its gas does not fit into the block."""
         if isinstance(transaction, Deposit):
             self._parameters = None
@@ -181,7 +197,7 @@ class L2Execution(BlockExecution):
 
     # --- deposits --------------------------------------------------------------------------------------------------
 
-    def _apply_deposit(self, transaction: Deposit) -> Executed:
+    def _apply_deposit(self, transaction: Deposit) -> ExecutedTransaction:
         deposit, state, sender = transaction.body, self.state, transaction.sender
         is_free = deposit.is_system and self.l2.system_deposits
         if not is_free:
@@ -194,9 +210,9 @@ class L2Execution(BlockExecution):
         problem = self._deposit_problem(transaction, intrinsic)
         if problem is not None:
             state.set_nonce(sender, nonce + 1)
-            outcome = Outcome(False, deposit.gas, 0, (), b"", None, problem)
+            outcome = ExecutionResult(False, deposit.gas, 0, (), b"", None, problem)
         else:
-            environment = Environment(state, self.rules, self.context, sender, 0)
+            environment = TransactionEnvironment(state, self.rules, self.context, sender, 0)
             outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
         state.end_transaction()
         if is_free:
@@ -209,7 +225,7 @@ class L2Execution(BlockExecution):
             extra["depositReceiptVersion"] = hex(version)
         return self.record(transaction, outcome, extra, () if version is None else (nonce, version))
 
-    def _deposit_problem(self, transaction: Deposit, intrinsic: Intrinsic) -> str | None:
+    def _deposit_problem(self, transaction: Deposit, intrinsic: IntrinsicGas) -> str | None:
         """Why a deposit is included without being run; its mint is kept and its gas is used."""
         deposit, rules = transaction.body, self.rules
         if deposit.is_system and not self.l2.system_deposits:
@@ -224,14 +240,18 @@ class L2Execution(BlockExecution):
 
     # --- fees ------------------------------------------------------------------------------------------------------
 
-    def _quote(self, state: State, block: BlockContext, transaction: SignedTransaction) -> Quote:
+    def _quote(self, state: State, block: BlockContext, transaction: SignedTransaction) -> ExtraFees:
         if self._parameters is None:
             self._parameters = FeeParameters(state)
         return _L2Quote(self.l2, self._parameters, block.base_fee, transaction)
 
     def record(
-        self, transaction: AnyTransaction, outcome: Outcome, extra: dict[str, object], receipt_tail: tuple[int, ...]
-    ) -> Executed:
+        self,
+        transaction: AnyTransaction,
+        outcome: ExecutionResult,
+        extra: dict[str, object],
+        receipt_tail: tuple[int, ...],
+    ) -> ExecutedTransaction:
         """As of any block, with the data fee in what JSON-RPC tells of signed transactions."""
         if isinstance(transaction, SignedTransaction) and self._parameters is not None:
             parameters = self._parameters
@@ -245,7 +265,7 @@ class L2Execution(BlockExecution):
         """The block's data footprint with one transaction more; it counts like gas against the gas limit."""
         if not self.l2.da_footprint:
             return 0
-        size = scaled_size(transaction.raw) // SIZE_SCALE
+        size = estimated_size_scaled(transaction.raw) // SIZE_SCALE
         footprint = self._da_footprint + size * self._da_scalar()
         if footprint > self.context.gas_limit:
             raise InvalidTransaction(f"data footprint {footprint} above the block's gas limit {self.context.gas_limit}")

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.engine import rollup_cost as data_fees
+from rollup_node.tools.devnet.engine import rollup_cost
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state_transition import forks
@@ -40,21 +40,21 @@ _ISTHMUS_LIMITS = _GRANITE_LIMITS | {G1_SUM: 513_760, G2_SUM: 488_448, BLS_PAIRI
 _JOVIAN_LIMITS = {BN254_PAIRING: 81_984, G1_SUM: 288_960, G2_SUM: 278_784, BLS_PAIRING: 156_672}
 _KARST_LIMITS = _JOVIAN_LIMITS | {BN254_PAIRING: 57_600}
 
-_BEDROCK = ExecutionRules(evm=forks.PARIS, data_cost=data_fees.bedrock_cost)
+_BEDROCK = ExecutionRules(evm=forks.PARIS, data_cost=rollup_cost.l1_cost_bedrock)
 _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "regolith",
-        {"data_cost": data_fees.regolith_cost, "system_deposits": False, "deposits_use_all_gas": False},
+        {"data_cost": rollup_cost.l1_cost_regolith, "system_deposits": False, "deposits_use_all_gas": False},
     ),
     ("canyon", {"evm": forks.SHANGHAI, "deposit_receipt_version": 1, "canyon_denominator": True}),
-    ("ecotone", {"evm": _evm(forks.CANCUN, {}, own_p256=False), "data_cost": data_fees.ecotone_cost}),
-    ("fjord", {"evm": _evm(forks.CANCUN, {}, own_p256=True), "data_cost": data_fees.fjord_cost}),
+    ("ecotone", {"evm": _evm(forks.CANCUN, {}, own_p256=False), "data_cost": rollup_cost.l1_cost_ecotone}),
+    ("fjord", {"evm": _evm(forks.CANCUN, {}, own_p256=True), "data_cost": rollup_cost.l1_cost_fjord}),
     ("granite", {"evm": _evm(forks.CANCUN, _GRANITE_LIMITS, own_p256=True)}),
     (
         "isthmus",
         {
             "evm": _evm(forks.PRAGUE, _ISTHMUS_LIMITS, own_p256=True),
-            "operator_fee": data_fees.isthmus_operator_fee,
+            "operator_fee": rollup_cost.operator_cost_isthmus,
             "block_hash_history": True,
         },
     ),
@@ -62,7 +62,7 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "jovian",
         {
             "evm": _evm(forks.PRAGUE, _JOVIAN_LIMITS, own_p256=True),
-            "operator_fee": data_fees.jovian_operator_fee,
+            "operator_fee": rollup_cost.operator_cost_jovian,
             "da_footprint": True,
         },
     ),

@@ -63,38 +63,38 @@ class FeeParameters:
         return bool(self.base_fee_scalar or self.blob_base_fee_scalar or self.blob_base_fee)
 
 
-DataCost = Callable[[FeeParameters, bytes], int]
-OperatorFee = Callable[[FeeParameters, int], int]
+L1CostFunction = Callable[[FeeParameters, bytes], int]
+OperatorCostFunction = Callable[[FeeParameters, int], int]
 
 
 # --- data fees -----------------------------------------------------------------------------------------------------
 
 
-def bedrock_cost(parameters: FeeParameters, raw: bytes) -> int:
+def l1_cost_bedrock(parameters: FeeParameters, raw: bytes) -> int:
     """Call data gas with an overhead, and the bytes of a signature that is already in it."""
     return _linear_cost(parameters, _call_data_gas(raw) + 16 * _REMNANT_BYTES)
 
 
-def regolith_cost(parameters: FeeParameters, raw: bytes) -> int:
+def l1_cost_regolith(parameters: FeeParameters, raw: bytes) -> int:
     """Call data gas with an overhead."""
     return _linear_cost(parameters, _call_data_gas(raw))
 
 
-def ecotone_cost(parameters: FeeParameters, raw: bytes) -> int:
+def l1_cost_ecotone(parameters: FeeParameters, raw: bytes) -> int:
     """Call data gas weighed by the prices of call data and blobs."""
     if not parameters.is_packed:
-        return regolith_cost(parameters, raw)
+        return l1_cost_regolith(parameters, raw)
     return _call_data_gas(raw) * _weighed_price(parameters) // (16 * SIZE_SCALE)
 
 
-def fjord_cost(parameters: FeeParameters, raw: bytes) -> int:
+def l1_cost_fjord(parameters: FeeParameters, raw: bytes) -> int:
     """The estimated compressed size weighed by the prices of call data and blobs."""
     if not parameters.is_packed:
-        return regolith_cost(parameters, raw)
-    return scaled_size(raw) * _weighed_price(parameters) // SIZE_SCALE**2
+        return l1_cost_regolith(parameters, raw)
+    return estimated_size_scaled(raw) * _weighed_price(parameters) // SIZE_SCALE**2
 
 
-def scaled_size(raw: bytes) -> int:
+def estimated_size_scaled(raw: bytes) -> int:
     """The estimated size of a transaction in a batch, in millionths of a byte."""
     return max(_SMALLEST_SIZE, _SIZE_PER_BYTE * fastlz_length(raw) - _SIZE_OFFSET)
 
@@ -115,11 +115,11 @@ def _weighed_price(parameters: FeeParameters) -> int:
 # --- operator fee --------------------------------------------------------------------------------------------------
 
 
-def isthmus_operator_fee(parameters: FeeParameters, gas: int) -> int:
+def operator_cost_isthmus(parameters: FeeParameters, gas: int) -> int:
     return gas * parameters.operator_fee_scalar // SIZE_SCALE + parameters.operator_fee_constant
 
 
-def jovian_operator_fee(parameters: FeeParameters, gas: int) -> int:
+def operator_cost_jovian(parameters: FeeParameters, gas: int) -> int:
     return gas * parameters.operator_fee_scalar * 100 + parameters.operator_fee_constant
 
 

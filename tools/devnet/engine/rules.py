@@ -3,7 +3,7 @@ headers and in the Engine API is read from the node's own table (`stages.protoco
 
 import msgspec
 
-from rollup_node.tools.devnet.engine.rollup_cost import DataCost, OperatorFee
+from rollup_node.tools.devnet.engine.rollup_cost import L1CostFunction, OperatorCostFunction
 from rollup_node.tools.devnet.evm.rules import EvmRules
 
 
@@ -11,8 +11,8 @@ class ExecutionRules(msgspec.Struct, frozen=True):
     """Judged by the L2 block's own time."""
 
     evm: EvmRules
-    data_cost: DataCost
-    operator_fee: OperatorFee | None = None
+    data_cost: L1CostFunction
+    operator_fee: OperatorCostFunction | None = None
     system_deposits: bool = True
     deposits_use_all_gas: bool = True
     deposit_receipt_version: int | None = None

@@ -8,9 +8,9 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from rollup_node.tools.devnet.engine.backend import L2Ledger
+from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.engine.genesis import Genesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
@@ -24,14 +24,14 @@ class EngineServer:
 
     def __init__(
         self,
-        genesis: Genesis,
+        genesis: ParsedGenesis,
         jwt_secret: bytes,
         *,
         http_port: int = 0,
         auth_port: int = 0,
         data_dir: Path | None = None,
     ) -> None:
-        self.ledger = L2Ledger(genesis)
+        self.ledger = L2Backend(genesis)
         self._journal = None if data_dir is None else Journal(data_dir)
         if self._journal is not None:
             restore(self.ledger, self._journal)
@@ -52,7 +52,7 @@ class EngineServer:
             self._journal.close()
 
 
-def restore(ledger: L2Ledger, journal: Journal) -> None:
+def restore(ledger: L2Backend, journal: Journal) -> None:
     """Brings a ledger to where its journal ends, by executing all blocks in it."""
     chain = ledger.chain
     for entry in journal.entries():

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.state import Snapshot, State
+from rollup_node.tools.devnet.evm.state import State, StateSnapshot
 
 if TYPE_CHECKING:
-    from rollup_node.tools.devnet.evm.code_analysis import Program
+    from rollup_node.tools.devnet.evm.code_analysis import CodeAnalysis
     from rollup_node.tools.devnet.evm.rules import EvmRules
 
 MAX_DEPTH = 1024
@@ -17,11 +17,11 @@ _COLD_SLOT = 2100
 _MAX_MEMORY = 1 << 32
 
 
-class Halt(Exception):
+class ExceptionalHalt(Exception):
     """The call ends by a fault: its gas is gone and its changes are undone."""
 
 
-class OutOfGas(Halt):
+class OutOfGas(ExceptionalHalt):
     """The call's gas did not suffice."""
 
 
@@ -39,7 +39,7 @@ class BlockContext(NamedTuple):
     blob_base_fee: int = 1
 
 
-class Environment(NamedTuple):
+class TransactionEnvironment(NamedTuple):
     """What all calls of one transaction share."""
 
     state: State
@@ -50,7 +50,7 @@ class Environment(NamedTuple):
     blob_hashes: tuple[Hash, ...] = ()
 
 
-class Message(NamedTuple):
+class CallMessage(NamedTuple):
     """A call or a creation. `address` is the account it acts as, `code_address` where the code was found;
     `returns_at` is where in the caller's memory up to `returns_size` bytes of the answer go."""
 
@@ -69,7 +69,7 @@ class Message(NamedTuple):
     returns_size: int = 0
 
 
-class Frame:
+class CallFrame:
     """A message in execution. `next` is the code offset to go on at, -1 at the end; `pending` the call it waits for."""
 
     __slots__ = (
@@ -89,7 +89,13 @@ class Frame:
         "succeeded",
     )
 
-    def __init__(self, environment: Environment, message: Message, snapshot: Snapshot, program: "Program") -> None:
+    def __init__(
+        self,
+        environment: TransactionEnvironment,
+        message: CallMessage,
+        snapshot: StateSnapshot,
+        program: "CodeAnalysis",
+    ) -> None:
         self.environment = environment
         self.state = environment.state
         self.message = message
@@ -101,7 +107,7 @@ class Frame:
         self.returned = b""
         self.output = b""
         self.next = 0
-        self.pending: Message | None = None
+        self.pending: CallMessage | None = None
         self.succeeded = True
         self.problem = ""
 
@@ -140,7 +146,7 @@ class Frame:
     def require_writable(self) -> None:
         """Faults inside a static call."""
         if self.message.is_static:
-            raise Halt("write protection")
+            raise ExceptionalHalt("write protection")
 
     def finish(self, output: bytes = b"") -> None:
         """Ends with success."""
@@ -162,7 +168,7 @@ class Frame:
         self.succeeded = False
         self.problem = problem
 
-    def resume(self, child: "Frame") -> None:
+    def resume(self, child: "CallFrame") -> None:
         """Takes over what a finished call or creation brought."""
         message = child.message
         self.gas += child.gas

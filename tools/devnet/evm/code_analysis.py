@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from rollup_node.tools.devnet.evm.call_frame import Frame, Halt
+from rollup_node.tools.devnet.evm.call_frame import CallFrame, ExceptionalHalt
 
 STACK_LIMIT = 1024
 _JUMP_TARGET = 0x5B
 _PUSH_ONE, _PUSH_LAST = 0x60, 0x7F
 _PROGRAM_COUNTER = 0x58
 
-Operation = Callable[[Frame, list[int], int], None]
+Operation = Callable[[CallFrame, list[int], int], None]
 
 
 class Instruction(NamedTuple):
@@ -29,7 +29,7 @@ class Instruction(NamedTuple):
     argument: int = 0
 
 
-class Run(NamedTuple):
+class BasicBlock(NamedTuple):
     """A straight run: fixed gas, least stack height, how much higher the stack may get, where the next one starts."""
 
     gas: int
@@ -39,16 +39,16 @@ class Run(NamedTuple):
     following: int
 
 
-class Program:
+class CodeAnalysis:
     """Decoded code. Runs are decoded when they are first reached."""
 
     def __init__(self, code: bytes, instructions: tuple[Instruction | None, ...]) -> None:
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, BasicBlock] = {}
         self.targets = _jump_targets(code)
         self._code = code
         self._instructions = instructions
 
-    def run_at(self, start: int) -> Run:
+    def run_at(self, start: int) -> BasicBlock:
         """The run that starts at a code offset."""
         code, offset = self._code, start
         gas = height = takes = grows = 0
@@ -81,7 +81,7 @@ class Program:
             if row.ends_run:
                 break
         following = offset if offset < len(code) else -1
-        run = self.runs[start] = Run(gas, takes, grows, tuple(steps), following)
+        run = self.runs[start] = BasicBlock(gas, takes, grows, tuple(steps), following)
         return run
 
 
@@ -91,15 +91,15 @@ class InstructionSet:
     def __init__(self, rows: dict[int, Instruction]) -> None:
         self.rows = rows
         table = tuple(rows.get(opcode) for opcode in range(256))
-        self.program: Callable[[bytes], Program] = lru_cache(256)(lambda code: Program(code, table))
+        self.program: Callable[[bytes], CodeAnalysis] = lru_cache(256)(lambda code: CodeAnalysis(code, table))
 
     def changed(self, rows: dict[int, Instruction]) -> "InstructionSet":
         """Another set with some rows added or replaced."""
         return InstructionSet(self.rows | rows)
 
 
-def _undefined(frame: Frame, stack: list[int], opcode: int) -> Any:
-    raise Halt(f"invalid opcode 0x{opcode:02x}")
+def _undefined(frame: CallFrame, stack: list[int], opcode: int) -> Any:
+    raise ExceptionalHalt(f"invalid opcode 0x{opcode:02x}")
 
 
 def _jump_targets(code: bytes) -> frozenset[int]:

@@ -5,14 +5,14 @@ from typing import Any
 
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 
 class GenesisError(ValueError):
     """The genesis cannot be used; the text says what is wrong where."""
 
 
-def load_alloc(store: Store, alloc: Mapping[str, Any]) -> Hash:
+def load_alloc(store: StateDatabase, alloc: Mapping[str, Any]) -> Hash:
     """Puts all accounts into the store; the state root. Accounts are kept even if they are empty, as geth does."""
     state = State(store)
     for text, entry in alloc.items():

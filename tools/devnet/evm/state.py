@@ -8,7 +8,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.trie import MissingNode, NodeStore, Trie
+from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore
 
 NEW_ACCOUNT = Account(0, 0, EMPTY_ROOT, EMPTY_CODE_HASH)
 
@@ -16,11 +16,11 @@ _key = lru_cache(16384)(keccak256)
 _ABSENT: Any = object()
 
 
-class Store:
+class StateDatabase:
     """Everything durable: trie nodes and contract codes by hash, shared by the states of all blocks."""
 
     def __init__(self, nodes: dict[Hash, bytes] | None = None, codes: dict[Hash, bytes] | None = None) -> None:
-        self.nodes = NodeStore(nodes)
+        self.nodes = TrieNodeStore(nodes)
         self.codes: dict[Hash, bytes] = {EMPTY_CODE_HASH: b""} if codes is None else {EMPTY_CODE_HASH: b""} | codes
 
 
@@ -32,7 +32,7 @@ class EventLog(NamedTuple):
     data: bytes
 
 
-class Snapshot(NamedTuple):
+class StateSnapshot(NamedTuple):
     """A point to revert to, within one transaction."""
 
     entries: int
@@ -40,7 +40,7 @@ class Snapshot(NamedTuple):
     refund: int
 
 
-class Change(NamedTuple):
+class AccountChange(NamedTuple):
     """An account that was written, as it is now (None: removed), with the slots of it that were written."""
 
     address: Address
@@ -55,7 +55,7 @@ class State:
     Between `begin_transaction` and `end_transaction`, `revert` undoes everything since a `snapshot`: every changeable
     piece is an entry of some dict, and the journal holds what the entry was before."""
 
-    def __init__(self, store: Store, root: Hash = EMPTY_ROOT) -> None:
+    def __init__(self, store: StateDatabase, root: Hash = EMPTY_ROOT) -> None:
         self.store = store
         self.logs: list[EventLog] = []
         self.refund = 0
@@ -90,10 +90,10 @@ class State:
             self._changed_slots.pop(address, None)
             self._tries[address] = Trie(self.store.nodes)
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(len(self._journal), len(self.logs), self.refund)
+    def snapshot(self) -> StateSnapshot:
+        return StateSnapshot(len(self._journal), len(self.logs), self.refund)
 
-    def revert(self, snapshot: Snapshot) -> None:
+    def revert(self, snapshot: StateSnapshot) -> None:
         """Takes back everything since the snapshot."""
         journal = self._journal
         while len(journal) > snapshot.entries:
@@ -273,11 +273,11 @@ class State:
         self._journal.clear()
         return self._trie.commit()
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[AccountChange]:
         """What was written since the last `commit`."""
         for address in sorted(self._changed_accounts | self._changed_slots.keys()):
             slots = {slot: self._storage[address][slot] for slot in sorted(self._changed_slots.get(address, ()))}
-            yield Change(address, self.account(address), self.code(address), slots)
+            yield AccountChange(address, self.account(address), self.code(address), slots)
 
     def prove_account(self, address: Address) -> list[bytes]:
         """The account's proof under the committed root."""

@@ -51,7 +51,7 @@ Node = Leaf | Extension | Branch
 Reference: TypeAlias = "bytes | Node | None"
 
 
-class NodeStore:
+class TrieNodeStore:
     """Encoded nodes by hash, with the most used ones kept decoded."""
 
     def __init__(self, nodes: dict[Hash, bytes] | None = None) -> None:
@@ -89,7 +89,7 @@ class NodeStore:
 class Trie:
     """One trie, from a committed root on. Changes stay in memory until `commit`."""
 
-    def __init__(self, store: NodeStore, root: Hash = EMPTY_ROOT) -> None:
+    def __init__(self, store: TrieNodeStore, root: Hash = EMPTY_ROOT) -> None:
         self._store = store
         self._root: Reference = None if root == EMPTY_ROOT else root
 

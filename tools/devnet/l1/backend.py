@@ -15,8 +15,8 @@ from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
-from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.fees import (
     L1_DENOMINATOR,
@@ -27,7 +27,7 @@ from rollup_node.tools.devnet.evm.fees import (
 )
 from rollup_node.tools.devnet.evm.genesis import load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
 from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
@@ -37,17 +37,17 @@ from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
 
-class L1Ledger:
+class L1Backend:
     """A chain with Prague's rules or later; `slot_seconds` apart, from the genesis time on."""
 
     def __init__(self, genesis: Mapping[str, Any], slot_seconds: int) -> None:
         config = genesis["config"]
         self.chain_id: int = config["chainId"]
         self.slot_seconds = slot_seconds
-        self.store = Store()
-        self.pool = Pool()
+        self.store = StateDatabase()
+        self.pool = TransactionPool()
         self._schedule = L1Schedule(config)
-        self.chain = Chain(_genesis_block(genesis, self.store))
+        self.chain = BlockChain(_genesis_block(genesis, self.store))
         self.genesis_time = self.chain.genesis.header.timestamp
         self._blobs: dict[Hash, Blob] = {}
         self._branch = 0
@@ -176,7 +176,7 @@ class L1Ledger:
         return None
 
 
-def _genesis_block(genesis: Mapping[str, Any], store: Store) -> Block:
+def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase) -> Block:
     header = Header(
         parent_hash=ZERO_HASH,
         uncles_hash=EMPTY_UNCLES_HASH,

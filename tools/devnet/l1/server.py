@@ -13,7 +13,7 @@ from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon
-from rollup_node.tools.devnet.l1.backend import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.serving.jsonrpc_server import (
     INVALID_PARAMS,
     JsonRpc,
@@ -30,7 +30,7 @@ MAX_REORG = 64
 class L1Methods:
     """The eth_* methods and those that drive a development chain."""
 
-    def __init__(self, ledger: L1Ledger) -> None:
+    def __init__(self, ledger: L1Backend) -> None:
         self._ledger = ledger
 
     def methods(self) -> dict[str, Method]:
@@ -54,7 +54,7 @@ class L1Methods:
         return to_hex(self._ledger.reorganise(number).hash)
 
 
-async def mine_in_slots(ledger: L1Ledger) -> None:
+async def mine_in_slots(ledger: L1Backend) -> None:
     """A block at the begin of each slot; a slot that is late is missed, as on a real chain."""
     while True:
         now = time.time()
@@ -66,7 +66,7 @@ async def mine_in_slots(ledger: L1Ledger) -> None:
 
 async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
     """Serves and mines until cancelled."""
-    ledger = L1Ledger(genesis, slot_seconds)
+    ledger = L1Backend(genesis, slot_seconds)
     listeners = [
         Listener(application(JsonRpc(L1Methods(ledger).methods())), port),
         Listener(beacon.application(ledger), beacon_port),

@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.addresses import (
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, L2Chain
+from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, ChainSpec
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code
-from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
 
 TOKEN = predeploy(0xFF)
 """The development token; it stands for itself, without a proxy."""
@@ -50,17 +50,17 @@ def implementation_address(proxy: Address) -> Address:
     return _CODE_NAMESPACE + proxy[-2:]
 
 
-def predeploy_alloc(chain: L2Chain, time: int) -> Alloc:
+def predeploy_alloc(chain: ChainSpec, time: int) -> Alloc:
     """Proxies, the contracts behind them, the token, and what the upgrades of all forks active at `time` (seconds)
     would have left."""
     alloc = {to_hex(predeploy(low)): _proxy(predeploy(low)) for low in range(_PROXIES)}
     for proxy, name in _IMPLEMENTED.items():
         alloc[to_hex(implementation_address(proxy))] = _contract(bytecode(name))
     alloc[to_hex(TOKEN)] = _contract(bytecode("Token"))
-    return upgraded(with_deployers(alloc, chain, time), chain, time)
+    return with_upgrades(with_deployers(alloc, chain, time), chain, time)
 
 
-def with_deployers(alloc: Alloc, chain: L2Chain, time: int) -> Alloc:
+def with_deployers(alloc: Alloc, chain: ChainSpec, time: int) -> Alloc:
     """The accounts and the two contracts that deploy others: one that Karst's upgrade takes for granted, as on the
     public chains, and the one that Canyon puts in place."""
     placed = {to_hex(_DETERMINISTIC_DEPLOYER): _contract(_DETERMINISTIC_DEPLOYER_CODE)}

@@ -9,21 +9,21 @@ from rollup_node.stages.protocol.deposits import decode_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.devnet.engine.execution import L2Chain
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment
+from rollup_node.tools.devnet.engine.execution import ChainSpec
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, Change, State, Store
+from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
 Alloc = dict[str, dict[str, Any]]
 """Accounts by address, as a genesis file holds them: addresses and slots in hex of full length."""
 
 
-def upgraded(alloc: Alloc, chain: L2Chain, time: int, had: Collection[str] = ()) -> Alloc:
+def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, had: Collection[str] = ()) -> Alloc:
     """The accounts after the upgrade transactions of all forks active at `time` (seconds), but for forks in `had`; the
     nonces of those transactions' senders are left as they were. GenesisError where one of them fails."""
-    store = Store()
+    store = StateDatabase()
     state = State(store, load_alloc(store, alloc))
     context = BlockContext(0, time, ZERO_ADDRESS, 0, 0, ZERO_HASH, chain.chain_id, lambda number: ZERO_HASH)
     rules = chain.execution.at(time).evm
@@ -41,14 +41,14 @@ def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> st
     """Executes a deposit; why it failed, or nothing."""
     deposit = decode_deposit(raw)
     state.begin_transaction()
-    environment = Environment(state, rules, context, deposit.sender, 0)
+    environment = TransactionEnvironment(state, rules, context, deposit.sender, 0)
     intrinsic = intrinsic_gas(rules, deposit.to, deposit.data)
     outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
     state.end_transaction()
     return "" if outcome.succeeded else outcome.problem
 
 
-def _entry(alloc: Mapping[str, dict[str, Any]], change: Change) -> dict[str, Any]:
+def _entry(alloc: Mapping[str, dict[str, Any]], change: AccountChange) -> dict[str, Any]:
     before = alloc.get(to_hex(change.address), {})
     account = change.account or NEW_ACCOUNT
     slots = {_word(slot): _word(value) for slot, value in change.slots.items()}

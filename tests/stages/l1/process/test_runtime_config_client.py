@@ -19,7 +19,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, l1_genesis
-from rollup_node.tools.devnet.l1.backend import L1Ledger
+from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
 
 SIGNER = bytes.fromhex("f39fd6e51aad88f6f4ce6ab8827279cfffb92266")
@@ -45,12 +45,12 @@ def config(url: str, **options: Any) -> L1Config:
     return L1Config((url,), rollup, timeout=2.0, **options)
 
 
-def chain(storage: dict[str, str] | None = None) -> L1Ledger:
+def chain(storage: dict[str, str] | None = None) -> L1Backend:
     """An L1 of three blocks whose SystemConfig has a signer set from genesis on."""
     genesis = l1_genesis(1_700_000_000)
     stored = {to_hex(SIGNER_SLOT): to_hex(SIGNER.rjust(32, b"\0"))} if storage is None else storage
     genesis["alloc"][to_hex(CONTRACT)]["storage"] = stored
-    ledger = L1Ledger(genesis, 2)
+    ledger = L1Backend(genesis, 2)
     for number in range(1, 4):
         ledger.mine(1_700_000_000 + 2 * number)
     return ledger

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.tools.batcher.signing import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain import transaction_pool as pools
-from rollup_node.tools.devnet.chain.transaction_pool import Pool
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
 
 KEYS = [Key(bytes([number]) * 32) for number in range(1, 4)]
@@ -17,12 +17,12 @@ def signed(key: int, nonce: int, tip: int = 1, cap: int = 1000, data: bytes = b"
     return read_signed(dynamic_fee_transaction(KEYS[key], 1, nonce, b"\x01" * 20, 0, data, 21_000, fees), 1)
 
 
-def ready(pool: Pool, nonces: dict[bytes, int] | None = None) -> list[SignedTransaction]:
+def ready(pool: TransactionPool, nonces: dict[bytes, int] | None = None) -> list[SignedTransaction]:
     return list(pool.ready(10, lambda sender: (nonces or {}).get(sender, 0)))
 
 
 def test_best_payers_first_and_nonces_in_order() -> None:
-    pool = Pool()
+    pool = TransactionPool()
     cheap, dear, next_dear, gap = signed(0, 0, 1), signed(1, 0, 9), signed(1, 1, 2), signed(2, 1, 50)
     for transaction in (cheap, next_dear, dear, gap):
         pool.add(transaction, 0)
@@ -32,7 +32,7 @@ def test_best_payers_first_and_nonces_in_order() -> None:
 
 
 def test_replacement_pays_a_tenth_more() -> None:
-    pool = Pool()
+    pool = TransactionPool()
     old = signed(0, 0, cap=1000)
     pool.add(old, 0)
     with pytest.raises(InvalidTransaction, match="underpriced"):
@@ -43,7 +43,7 @@ def test_replacement_pays_a_tenth_more() -> None:
 
 
 def test_included_ones_go_and_reorganised_ones_come_back() -> None:
-    pool = Pool()
+    pool = TransactionPool()
     included, waiting = signed(0, 0), signed(0, 0, cap=2000)
     pool.add(waiting, 0)
     pool.remove([included])
@@ -53,7 +53,7 @@ def test_included_ones_go_and_reorganised_ones_come_back() -> None:
 
 
 def test_bounds(monkeypatch: Any) -> None:
-    pool = Pool()
+    pool = TransactionPool()
     monkeypatch.setattr(pools, "MAX_TRANSACTIONS", 2)
     with pytest.raises(InvalidTransaction, match="bytes"):
         pool.add(signed(0, 0, data=bytes(pools.MAX_SIZE)), 0)

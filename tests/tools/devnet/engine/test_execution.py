@@ -21,15 +21,15 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.execution import (
     BASE_FEE_VAULT,
     L1_FEE_VAULT,
+    ChainSpec,
     InvalidBlock,
-    L2Chain,
     L2Execution,
-    attributes_of,
+    block_attributes,
     l2_base_fee,
 )
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
-from rollup_node.tools.devnet.engine.genesis import make_chain
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.engine.genesis import make_chain_spec
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.evm.transactions import read_transaction
 
@@ -51,13 +51,15 @@ class RealBlock:
         found = json.loads(gzip.decompress(path.read_bytes()))
         fixture = found["fixture"]
         self.witness = {_data(key): _data(value) for key, value in found["kv"].items()}
-        self.store = Store(self.witness, self.witness)
+        self.store = StateDatabase(self.witness, self.witness)
         self.parent: Header = header_from_json(fixture["parent_header"])
         self.attributes = attributes_from_json(fixture["executing_payload"])
         self.expected: str = fixture["expected_block_hash"]
         config = fixture["rollup_config"]
         times = {key[:-5]: value for key, value in config.items() if key.endswith("_time") and value is not None}
-        self.chain: L2Chain = make_chain(config["l2_chain_id"], times | {"regolith": 0}, ChainOpConfig(6, 50, 250))
+        self.chain: ChainSpec = make_chain_spec(
+            config["l2_chain_id"], times | {"regolith": 0}, ChainOpConfig(6, 50, 250)
+        )
 
     def block_hash(self, number: int) -> bytes:
         found, at = header_hash(self.parent), self.parent.number
@@ -74,7 +76,7 @@ def _data(text: str) -> bytes:
 def test_real_blocks_execute_to_their_hash(shared_data: Path, number: int) -> None:
     real = RealBlock(shared_data / "engine_blocks" / f"op-sepolia-{number}.json.gz")
     parent = Block(header_hash(real.parent), real.parent, ())
-    attributes = attributes_of(real.chain, real.attributes)
+    attributes = block_attributes(real.chain, real.attributes)
     execution = L2Execution(real.chain, real.store, parent, attributes, real.block_hash)
     for raw in real.attributes.transactions:
         execution.apply(read_transaction(raw, real.chain.chain_id))

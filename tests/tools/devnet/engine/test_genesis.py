@@ -9,9 +9,9 @@ import pytest
 import zstandard
 
 from rollup_node.stages.protocol.config import ChainOpConfig
-from rollup_node.tools.devnet.engine.genesis import chain_of, genesis_block, make_chain, parse_genesis
+from rollup_node.tools.devnet.engine.genesis import chain_spec, genesis_block, make_chain_spec, parse_genesis
 from rollup_node.tools.devnet.evm.genesis import GenesisError
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 REGISTERED = [
     "mainnet/unichain",
@@ -30,10 +30,10 @@ def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name
     found = json.loads(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
     listed = tomllib.loads((registry / f"configs/{name}.toml").read_text())
     forks = {key[:-5]: time for key, time in listed["hardforks"].items() if key.endswith("_time")}
-    chain = make_chain(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
-    assert "0x" + genesis_block(Store(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
+    chain = make_chain_spec(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
+    assert "0x" + genesis_block(StateDatabase(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
     if found["config"] is not None:
-        assert chain_of(found["config"]).chain_id == listed["chain_id"]
+        assert chain_spec(found["config"]).chain_id == listed["chain_id"]
 
 
 def test_the_state_is_readable(small_chain: Any) -> None:

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.addresses import L1_BLOCK
-from rollup_node.tools.devnet.engine import rollup_cost as data_fees
-from rollup_node.tools.devnet.engine.rollup_cost import FeeParameters, fastlz_length, scaled_size
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.engine import rollup_cost
+from rollup_node.tools.devnet.engine.rollup_cost import FeeParameters, estimated_size_scaled, fastlz_length
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 RAW = b"\x00" * 10 + b"\x01" * 20
 
 
 def parameters(**slots: int) -> FeeParameters:
-    state = State(Store())
+    state = State(StateDatabase())
     for name, value in slots.items():
         state.set_storage(L1_BLOCK, int(name.removeprefix("slot")), value)
     return FeeParameters(state)
@@ -26,19 +26,23 @@ def packed(base_fee_scalar: int, blob_scalar: int) -> int:
 def test_costs_by_fork() -> None:
     old = parameters(slot1=1000, slot5=188, slot6=684_000)
     gas = 4 * 10 + 16 * 20
-    assert data_fees.bedrock_cost(old, RAW) == (gas + 68 * 16 + 188) * 1000 * 684_000 // 10**6
-    assert data_fees.regolith_cost(old, RAW) == (gas + 188) * 1000 * 684_000 // 10**6
-    assert data_fees.ecotone_cost(old, RAW) == data_fees.fjord_cost(old, RAW) == data_fees.regolith_cost(old, RAW)
+    assert rollup_cost.l1_cost_bedrock(old, RAW) == (gas + 68 * 16 + 188) * 1000 * 684_000 // 10**6
+    assert rollup_cost.l1_cost_regolith(old, RAW) == (gas + 188) * 1000 * 684_000 // 10**6
+    assert (
+        rollup_cost.l1_cost_ecotone(old, RAW)
+        == rollup_cost.l1_cost_fjord(old, RAW)
+        == rollup_cost.l1_cost_regolith(old, RAW)
+    )
     new = parameters(slot1=1000, slot3=packed(2, 3) | 77, slot7=50)
     price = 16 * 2 * 1000 + 3 * 50
-    assert data_fees.ecotone_cost(new, RAW) == gas * price // 16_000_000
-    assert data_fees.fjord_cost(new, RAW) == 100 * price // 10**6
+    assert rollup_cost.l1_cost_ecotone(new, RAW) == gas * price // 16_000_000
+    assert rollup_cost.l1_cost_fjord(new, RAW) == 100 * price // 10**6
 
 
 def test_operator_fees() -> None:
     given_fee = parameters(slot8=400 << 96 | 7_000 << 64 | 9)
-    assert data_fees.isthmus_operator_fee(given_fee, 21_000) == 21_000 * 7000 // 10**6 + 9
-    assert data_fees.jovian_operator_fee(given_fee, 21_000) == 21_000 * 7000 * 100 + 9
+    assert rollup_cost.operator_cost_isthmus(given_fee, 21_000) == 21_000 * 7000 // 10**6 + 9
+    assert rollup_cost.operator_cost_jovian(given_fee, 21_000) == 21_000 * 7000 * 100 + 9
 
 
 @pytest.mark.parametrize(
@@ -62,4 +66,4 @@ def test_length_is_bounded_by_literals(parts: list[bytes]) -> None:
     length = fastlz_length(data)
     assert 0 <= length <= len(data) + -(-len(data) // 32)
     assert fastlz_length(data + data) <= 2 * length + 8
-    assert scaled_size(data) >= 100_000_000
+    assert estimated_size_scaled(data) >= 100_000_000

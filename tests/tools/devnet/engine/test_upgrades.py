@@ -7,7 +7,7 @@ import pytest
 from rollup_node.stages.protocol.addresses import GAS_PRICE_ORACLE, L1_BLOCK, predeploy
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.devnet.chain.simulation import Call, simulate
+from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
@@ -32,7 +32,7 @@ L1_BLOCKS = {
 def read_word(ledger: Any, contract: bytes, signature: str) -> int:
     header = ledger.chain.head.header
     context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
-    call = Call(b"\x99" * 20, contract, 0, keccak256(signature.encode())[:4], None)
+    call = CallRequest(b"\x99" * 20, contract, 0, keccak256(signature.encode())[:4], None)
     state = State(ledger.store, header.state_root)
     outcome = simulate(state, ledger.evm_rules(header.timestamp), context, call, 10**6)
     assert outcome.succeeded, outcome.problem

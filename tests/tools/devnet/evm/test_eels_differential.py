@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Frame, Message
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallFrame, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.instructions.system import delegation_target
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
 from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
@@ -116,7 +116,7 @@ class Ours:
     """The case run by our machine."""
 
     def __init__(self, case: Case, rules: EvmRules) -> None:
-        self.state = State(Store())
+        self.state = State(StateDatabase())
         self.state.add_balance(ORIGIN, 10**18)
         self.state.set_nonce(ORIGIN, 1)
         for address, code, balance, slots in zip(ACCOUNTS, case.codes, case.balances, case.slots, strict=True):
@@ -131,8 +131,8 @@ class Ours:
         hashes = {0: b"\x01" * 32, 1: b"\x02" * 32}
         block = BlockContext(2, 1000, COINBASE, 60_000_000, 7, b"\x03" * 32, 10, hashes.__getitem__)
         code, target = case.codes[0], ACCOUNTS[0]
-        message = Message(ORIGIN, target, target, code, case.value, case.data, case.gas)
-        self.frame: Frame = execute(Environment(self.state, rules, block, ORIGIN, 9), message)
+        message = CallMessage(ORIGIN, target, target, code, case.value, case.data, case.gas)
+        self.frame: CallFrame = execute(TransactionEnvironment(self.state, rules, block, ORIGIN, 9), message)
 
 
 class Theirs:
@@ -193,7 +193,7 @@ class Theirs:
             tx_hash=None,
             **newer,
         )
-        return vm.Message(
+        return vm.CallMessage(
             block_env=block,
             tx_env=transaction,
             caller=address(ORIGIN),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
 accounts = st.sampled_from([A, B, b"\xcc" * 20])
@@ -39,7 +39,7 @@ def view(state: State) -> object:
 def test_a_revert_takes_back_everything(
     first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
 ) -> None:
-    state, plain = State(Store()), State(Store())
+    state, plain = State(StateDatabase()), State(StateDatabase())
     for one in (state, plain):
         one.begin_transaction()
         for change in first:
@@ -58,7 +58,7 @@ def test_a_revert_takes_back_everything(
 
 @given(st.lists(changes, max_size=30))
 def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) -> None:
-    store = Store()
+    store = StateDatabase()
     whole, root = State(store), EMPTY_ROOT
     for change in [*(("add_balance", account, 1) for account in (A, B, b"\xcc" * 20)), *history]:
         apply(whole, change)
@@ -69,7 +69,7 @@ def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) ->
 
 
 def test_proofs_hold_under_the_committed_root() -> None:
-    store = Store()
+    store = StateDatabase()
     state = State(store)
     for number in range(40):
         state.add_balance(bytes([number]) * 20, number + 1)
@@ -86,7 +86,7 @@ def test_proofs_hold_under_the_committed_root() -> None:
 
 
 def test_a_destroyed_account_is_gone_with_its_storage() -> None:
-    store = Store()
+    store = StateDatabase()
     state = State(store)
     state.set_storage(A, 1, 2)
     state.add_balance(A, 5)
@@ -102,7 +102,7 @@ def test_a_destroyed_account_is_gone_with_its_storage() -> None:
 
 
 def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
-    store = Store()
+    store = StateDatabase()
     state = State(store)
     state.set_nonce(A, 0)
     assert State(store).commit() == EMPTY_ROOT
@@ -114,7 +114,7 @@ def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
 
 
 def test_what_was_written_since_the_last_commit() -> None:
-    state = State(Store())
+    state = State(StateDatabase())
     state.add_balance(B, 7)
     state.set_storage(B, 5, 6)
     state.commit()

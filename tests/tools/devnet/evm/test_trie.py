@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root, verify_proof
-from rollup_node.tools.devnet.evm.trie import MissingNode, NodeStore, Trie, hex_prefix, nibbles
+from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore, hex_prefix, nibbles
 
 keys = st.binary(min_size=1, max_size=3)
 values = st.binary(max_size=40)
@@ -39,7 +39,7 @@ def built_at_once(entries: dict[bytes, bytes]) -> bytes:
 
 @given(st.lists(st.tuples(keys, values), max_size=40), st.integers(1, 7))
 def test_any_history_gives_the_root_of_its_result(history: list[tuple[bytes, bytes]], pace: int) -> None:
-    store = NodeStore()
+    store = TrieNodeStore()
     trie, entries, roots = Trie(store), dict[bytes, bytes](), []
     for step, (key, value) in enumerate(history):
         trie.set(key, value)
@@ -52,7 +52,7 @@ def test_any_history_gives_the_root_of_its_result(history: list[tuple[bytes, byt
     roots.append((trie.commit(), entries))
     for root, expected in roots:
         assert root == built_at_once(expected)
-        old = Trie(NodeStore(store.nodes), root)
+        old = Trie(TrieNodeStore(store.nodes), root)
         assert all(old.get(key) == expected.get(key) for key, _ in history)
         for key, _ in history:
             assert verify_proof(root, key, old.prove(key)) == expected.get(key)
@@ -60,17 +60,17 @@ def test_any_history_gives_the_root_of_its_result(history: list[tuple[bytes, byt
 
 def test_long_lists_agree_with_the_ordered_root() -> None:
     items = [bytes([number % 251]) * (number % 90 + 1) for number in range(300)]
-    trie = Trie(NodeStore())
+    trie = Trie(TrieNodeStore())
     for index, item in enumerate(items):
         trie.set(rlp.encode_int(index), item)
     assert trie.commit() == ordered_root(items)
 
 
 def test_a_missing_node_is_named() -> None:
-    store = NodeStore()
+    store = TrieNodeStore()
     trie = Trie(store)
     for number in range(50):
         trie.set(keccak256(bytes([number])), b"x" * 40)
     root = trie.commit()
     with pytest.raises(MissingNode, match="0x" + root.hex()):
-        Trie(NodeStore(), root).get(keccak256(b"\0"))
+        Trie(TrieNodeStore(), root).get(keccak256(b"\0"))

@@ -17,7 +17,7 @@ from rollup_node.tools.devnet.files import (
     SYSTEM_CONFIG,
     l1_genesis,
 )
-from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Ledger
+from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Backend
 from rollup_node.tools.devnet.traffic import TRANSACTION_DEPOSITED, deposit_call
 
 GENESIS_TIME = 1_700_000_000
@@ -27,16 +27,16 @@ FEES = Fees(GWEI, 50 * GWEI, 50 * GWEI)
 
 
 @pytest.fixture
-def ledger() -> L1Ledger:
-    return L1Ledger(l1_genesis(GENESIS_TIME), SLOT)
+def ledger() -> L1Backend:
+    return L1Backend(l1_genesis(GENESIS_TIME), SLOT)
 
 
-def _mine(ledger: L1Ledger, blocks: int = 1) -> None:
+def _mine(ledger: L1Backend, blocks: int = 1) -> None:
     for _ in range(blocks):
         ledger.mine(ledger.chain.head.header.timestamp + SLOT)
 
 
-def test_blocks_follow_each_other_in_slots(ledger: L1Ledger) -> None:
+def test_blocks_follow_each_other_in_slots(ledger: L1Backend) -> None:
     _mine(ledger, 6)
     for number in range(1, 7):
         block = ledger.chain.at(number)
@@ -49,7 +49,7 @@ def test_blocks_follow_each_other_in_slots(ledger: L1Ledger) -> None:
     assert ledger.chain.finalized.number == 6 - FINALIZED_DISTANCE
 
 
-def test_the_logger_contracts_emit_what_they_are_given(ledger: L1Ledger) -> None:
+def test_the_logger_contracts_emit_what_they_are_given(ledger: L1Backend) -> None:
     data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
     ledger.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, 200_000, FEES))
     topics = bytes([1]) * 32 + bytes(32) + bytes([2]) * 32
@@ -61,7 +61,7 @@ def test_the_logger_contracts_emit_what_they_are_given(ledger: L1Ledger) -> None
     assert update.address == SYSTEM_CONFIG and len(update.topics) == 3 and update.data == b"!"
 
 
-def test_a_blob_transaction_brings_its_blobs_to_its_slot(ledger: L1Ledger) -> None:
+def test_a_blob_transaction_brings_its_blobs_to_its_slot(ledger: L1Backend) -> None:
     built = blob_transaction(BATCHER_KEY, L1_CHAIN_ID, 0, INBOX, [encode_blob(b"some data")], 21_000, FEES)
     assert ledger.send(built.pooled) == built.hash
     _mine(ledger)
@@ -72,7 +72,7 @@ def test_a_blob_transaction_brings_its_blobs_to_its_slot(ledger: L1Ledger) -> No
     assert ledger.blobs_at(2) is None
 
 
-def test_a_sidecar_that_does_not_fit_is_refused(ledger: L1Ledger) -> None:
+def test_a_sidecar_that_does_not_fit_is_refused(ledger: L1Backend) -> None:
     good = blob_transaction(BATCHER_KEY, L1_CHAIN_ID, 0, INBOX, [encode_blob(b"some data")], 21_000, FEES)
     damaged = good.pooled.replace(encode_blob(b"some data"), encode_blob(b"other data"))
     with pytest.raises(InvalidTransaction, match="proof"):
@@ -81,7 +81,7 @@ def test_a_sidecar_that_does_not_fit_is_refused(ledger: L1Ledger) -> None:
         ledger.send(good.pooled[:1] + b"\xc0")
 
 
-def test_a_reorganisation_replaces_blocks_and_keeps_transactions(ledger: L1Ledger) -> None:
+def test_a_reorganisation_replaces_blocks_and_keeps_transactions(ledger: L1Backend) -> None:
     _mine(ledger, 4)
     raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, RECEIVER_KEY.address, 1, b"", 21_000, FEES)
     transaction = ledger.send(raw)

@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.deposits import DepositTransaction, encode_depo
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
-from rollup_node.tools.devnet.chain.simulation import Call, simulate
+from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
@@ -47,7 +47,9 @@ def called(ledger: Any, to: bytes, data: bytes, sender: bytes = HEIR) -> bytes:
     header = ledger.chain.head.header
     state = State(ledger.store, header.state_root)
     context = BlockContext(9, header.timestamp, HEIR, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
-    outcome = simulate(state, ledger.evm_rules(header.timestamp), context, Call(sender, to, 0, data, None), 10**6)
+    outcome = simulate(
+        state, ledger.evm_rules(header.timestamp), context, CallRequest(sender, to, 0, data, None), 10**6
+    )
     assert outcome.succeeded, outcome.problem
     return outcome.output
 

@@ -7,8 +7,8 @@ import pytest
 from rollup_node.stages.protocol.addresses import L1_BLOCK
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
-from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.predeploys.upgraded_alloc import upgraded
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import with_upgrades
 
 ROOM = 120_000_000
 UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")
@@ -31,7 +31,7 @@ def test_beginning_with_a_fork_is_like_having_crossed_it(small_chain: Any) -> No
         crossed.extend(ledger, *load_bundle(fork).transactions, gas_limit=ROOM, parent_beacon_root=bytes(32))
     begun = small_chain("karst")
     alloc = begun.file["alloc"]
-    store = Store()
+    store = StateDatabase()
     ours = contracts(State(store, load_alloc(store, alloc)), alloc)
     theirs = contracts(State(ledger.store, ledger.chain.head.header.state_root), alloc)
     written_by_blocks = {"0x000f3df6d732807ef1319fb7b8bb8522d0beac02", "0x0000f90827f1c53a10cb7a02335b175320002935"}
@@ -43,8 +43,8 @@ def test_forks_that_the_contracts_had_are_left_alone(small_chain: Any) -> None:
     small = small_chain("ecotone")
     alloc = small.file["alloc"]
     with pytest.raises(GenesisError, match="upgrade transaction 0 of ecotone fails on these contracts: contract add"):
-        upgraded(alloc, small.chain, 1000)
-    assert upgraded(alloc, small.chain, 1000, {"ecotone"}) == alloc
+        with_upgrades(alloc, small.chain, 1000)
+    assert with_upgrades(alloc, small.chain, 1000, {"ecotone"}) == alloc
 
 
 def test_what_was_there_stays(small_chain: Any) -> None:
@@ -53,7 +53,7 @@ def test_what_was_there_stays(small_chain: Any) -> None:
     proxy = "0x" + L1_BLOCK.hex()
     account = "0x" + "77" * 20
     before = small.file["alloc"] | {account: {"balance": "0x1", "storage": {"0x" + "00" * 31 + "01": "0x" + "02" * 32}}}
-    after = upgraded(before, newer.chain, 1000)
+    after = with_upgrades(before, newer.chain, 1000)
     assert after[account] == before[account]
     assert after[proxy]["code"] == before[proxy]["code"]
     assert after[proxy]["storage"].keys() == before[proxy]["storage"].keys()

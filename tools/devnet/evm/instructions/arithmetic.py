@@ -1,7 +1,7 @@
 """Arithmetic, comparison, bits and hashing, on words held as unsigned integers."""
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.call_frame import Frame
+from rollup_node.tools.devnet.evm.call_frame import CallFrame
 
 MASK = (1 << 256) - 1
 _SIGN = 1 << 255
@@ -12,65 +12,65 @@ def _signed(word: int) -> int:
     return word - _MODULUS if word & _SIGN else word
 
 
-def add(frame: Frame, stack: list[int], _: int) -> None:
+def add(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = (left + stack[-1]) & MASK
 
 
-def multiply(frame: Frame, stack: list[int], _: int) -> None:
+def multiply(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = left * stack[-1] & MASK
 
 
-def subtract(frame: Frame, stack: list[int], _: int) -> None:
+def subtract(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = (left - stack[-1]) & MASK
 
 
-def divide(frame: Frame, stack: list[int], _: int) -> None:
+def divide(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     right = stack[-1]
     stack[-1] = left // right if right else 0
 
 
-def divide_signed(frame: Frame, stack: list[int], _: int) -> None:
+def divide_signed(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = _signed(stack.pop()), _signed(stack[-1])
     quotient = abs(left) // abs(right) if right else 0
     stack[-1] = (quotient if (left < 0) == (right < 0) else -quotient) & MASK
 
 
-def modulo(frame: Frame, stack: list[int], _: int) -> None:
+def modulo(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     right = stack[-1]
     stack[-1] = left % right if right else 0
 
 
-def modulo_signed(frame: Frame, stack: list[int], _: int) -> None:
+def modulo_signed(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = _signed(stack.pop()), _signed(stack[-1])
     rest = abs(left) % abs(right) if right else 0
     stack[-1] = (-rest if left < 0 else rest) & MASK
 
 
-def add_modulo(frame: Frame, stack: list[int], _: int) -> None:
+def add_modulo(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = stack.pop(), stack.pop()
     modulus = stack[-1]
     stack[-1] = (left + right) % modulus if modulus else 0
 
 
-def multiply_modulo(frame: Frame, stack: list[int], _: int) -> None:
+def multiply_modulo(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = stack.pop(), stack.pop()
     modulus = stack[-1]
     stack[-1] = left * right % modulus if modulus else 0
 
 
-def exponentiate(frame: Frame, stack: list[int], _: int) -> None:
+def exponentiate(frame: CallFrame, stack: list[int], _: int) -> None:
     base = stack.pop()
     exponent = stack[-1]
     frame.charge(50 * ((exponent.bit_length() + 7) >> 3))
     stack[-1] = pow(base, exponent, _MODULUS)
 
 
-def extend_sign(frame: Frame, stack: list[int], _: int) -> None:
+def extend_sign(frame: CallFrame, stack: list[int], _: int) -> None:
     size = stack.pop()
     if size < 31:
         sign = 1 << (8 * size + 7)
@@ -78,79 +78,79 @@ def extend_sign(frame: Frame, stack: list[int], _: int) -> None:
         stack[-1] = word | (MASK - sign + 1) if word & sign else word & (sign - 1)
 
 
-def less(frame: Frame, stack: list[int], _: int) -> None:
+def less(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = 1 if left < stack[-1] else 0
 
 
-def greater(frame: Frame, stack: list[int], _: int) -> None:
+def greater(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = 1 if left > stack[-1] else 0
 
 
-def less_signed(frame: Frame, stack: list[int], _: int) -> None:
+def less_signed(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop() ^ _SIGN
     stack[-1] = 1 if left < stack[-1] ^ _SIGN else 0
 
 
-def greater_signed(frame: Frame, stack: list[int], _: int) -> None:
+def greater_signed(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop() ^ _SIGN
     stack[-1] = 1 if left > stack[-1] ^ _SIGN else 0
 
 
-def equal(frame: Frame, stack: list[int], _: int) -> None:
+def equal(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = 1 if left == stack[-1] else 0
 
 
-def is_zero(frame: Frame, stack: list[int], _: int) -> None:
+def is_zero(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = 0 if stack[-1] else 1
 
 
-def bit_and(frame: Frame, stack: list[int], _: int) -> None:
+def bit_and(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] &= left
 
 
-def bit_or(frame: Frame, stack: list[int], _: int) -> None:
+def bit_or(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] |= left
 
 
-def bit_xor(frame: Frame, stack: list[int], _: int) -> None:
+def bit_xor(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] ^= left
 
 
-def bit_not(frame: Frame, stack: list[int], _: int) -> None:
+def bit_not(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] ^= MASK
 
 
-def byte_at(frame: Frame, stack: list[int], _: int) -> None:
+def byte_at(frame: CallFrame, stack: list[int], _: int) -> None:
     index = stack.pop()
     stack[-1] = stack[-1] >> (248 - 8 * index) & 0xFF if index < 32 else 0
 
 
-def shift_left(frame: Frame, stack: list[int], _: int) -> None:
+def shift_left(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = stack[-1] << bits & MASK if bits < 256 else 0
 
 
-def shift_right(frame: Frame, stack: list[int], _: int) -> None:
+def shift_right(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = stack[-1] >> bits if bits < 256 else 0
 
 
-def shift_right_signed(frame: Frame, stack: list[int], _: int) -> None:
+def shift_right_signed(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = _signed(stack[-1]) >> min(bits, 255) & MASK
 
 
-def count_leading_zeros(frame: Frame, stack: list[int], _: int) -> None:
+def count_leading_zeros(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = 256 - stack[-1].bit_length()
 
 
-def hash_memory(frame: Frame, stack: list[int], _: int) -> None:
+def hash_memory(frame: CallFrame, stack: list[int], _: int) -> None:
     offset = stack.pop()
     size = stack[-1]
     frame.charge(6 * ((size + 31) >> 5))

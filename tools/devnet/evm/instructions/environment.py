@@ -1,7 +1,7 @@
 """What code can ask about its call, its transaction, its block and other accounts."""
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.call_frame import Frame, Halt
+from rollup_node.tools.devnet.evm.call_frame import CallFrame, ExceptionalHalt
 
 _ADDRESS_MASK = (1 << 160) - 1
 
@@ -11,131 +11,131 @@ def to_address(word: int) -> Address:
     return (word & _ADDRESS_MASK).to_bytes(20, "big")
 
 
-def own_address(frame: Frame, stack: list[int], _: int) -> None:
+def own_address(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.message.address, "big"))
 
 
-def balance(frame: Frame, stack: list[int], _: int) -> None:
+def balance(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack[-1])
     frame.access_account(address)
     stack[-1] = frame.state.balance(address)
 
 
-def own_balance(frame: Frame, stack: list[int], _: int) -> None:
+def own_balance(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.state.balance(frame.message.address))
 
 
-def origin(frame: Frame, stack: list[int], _: int) -> None:
+def origin(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.environment.origin, "big"))
 
 
-def caller(frame: Frame, stack: list[int], _: int) -> None:
+def caller(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.message.caller, "big"))
 
 
-def call_value(frame: Frame, stack: list[int], _: int) -> None:
+def call_value(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.message.value)
 
 
-def call_data_load(frame: Frame, stack: list[int], _: int) -> None:
+def call_data_load(frame: CallFrame, stack: list[int], _: int) -> None:
     offset = stack[-1]
     piece = frame.message.data[offset : offset + 32]
     stack[-1] = int.from_bytes(piece, "big") << 8 * (32 - len(piece))
 
 
-def call_data_size(frame: Frame, stack: list[int], _: int) -> None:
+def call_data_size(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.message.data))
 
 
-def call_data_copy(frame: Frame, stack: list[int], _: int) -> None:
+def call_data_copy(frame: CallFrame, stack: list[int], _: int) -> None:
     _copy(frame, stack, frame.message.data)
 
 
-def code_size(frame: Frame, stack: list[int], _: int) -> None:
+def code_size(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.message.code))
 
 
-def code_copy(frame: Frame, stack: list[int], _: int) -> None:
+def code_copy(frame: CallFrame, stack: list[int], _: int) -> None:
     _copy(frame, stack, frame.message.code)
 
 
-def other_code_size(frame: Frame, stack: list[int], _: int) -> None:
+def other_code_size(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack[-1])
     frame.access_account(address)
     stack[-1] = len(frame.state.code(address))
 
 
-def other_code_copy(frame: Frame, stack: list[int], _: int) -> None:
+def other_code_copy(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack.pop())
     frame.access_account(address)
     _copy(frame, stack, frame.state.code(address))
 
 
-def other_code_hash(frame: Frame, stack: list[int], _: int) -> None:
+def other_code_hash(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack[-1])
     frame.access_account(address)
     alive = frame.state.is_alive(address)
     stack[-1] = int.from_bytes(frame.state.code_hash(address), "big") if alive else 0
 
 
-def return_data_size(frame: Frame, stack: list[int], _: int) -> None:
+def return_data_size(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.returned))
 
 
-def return_data_copy(frame: Frame, stack: list[int], _: int) -> None:
+def return_data_copy(frame: CallFrame, stack: list[int], _: int) -> None:
     if stack[-2] + stack[-3] > len(frame.returned):
-        raise Halt("return data out of bounds")
+        raise ExceptionalHalt("return data out of bounds")
     _copy(frame, stack, frame.returned)
 
 
-def gas_price(frame: Frame, stack: list[int], _: int) -> None:
+def gas_price(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.gas_price)
 
 
-def block_hash(frame: Frame, stack: list[int], _: int) -> None:
+def block_hash(frame: CallFrame, stack: list[int], _: int) -> None:
     block, number = frame.environment.block, stack[-1]
     known = block.number - 256 <= number < block.number
     stack[-1] = int.from_bytes(block.block_hash(number), "big") if known else 0
 
 
-def coinbase(frame: Frame, stack: list[int], _: int) -> None:
+def coinbase(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.environment.block.coinbase, "big"))
 
 
-def timestamp(frame: Frame, stack: list[int], _: int) -> None:
+def timestamp(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.timestamp)
 
 
-def number(frame: Frame, stack: list[int], _: int) -> None:
+def number(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.number)
 
 
-def prev_randao(frame: Frame, stack: list[int], _: int) -> None:
+def prev_randao(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.environment.block.prev_randao, "big"))
 
 
-def gas_limit(frame: Frame, stack: list[int], _: int) -> None:
+def gas_limit(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.gas_limit)
 
 
-def chain_id(frame: Frame, stack: list[int], _: int) -> None:
+def chain_id(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.chain_id)
 
 
-def base_fee(frame: Frame, stack: list[int], _: int) -> None:
+def base_fee(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.base_fee)
 
 
-def blob_hash(frame: Frame, stack: list[int], _: int) -> None:
+def blob_hash(frame: CallFrame, stack: list[int], _: int) -> None:
     hashes, index = frame.environment.blob_hashes, stack[-1]
     stack[-1] = int.from_bytes(hashes[index], "big") if index < len(hashes) else 0
 
 
-def blob_base_fee(frame: Frame, stack: list[int], _: int) -> None:
+def blob_base_fee(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.environment.block.blob_base_fee)
 
 
-def _copy(frame: Frame, stack: list[int], source: bytes) -> None:
+def _copy(frame: CallFrame, stack: list[int], source: bytes) -> None:
     """Copies a piece of `source`, with zeros after its end, to memory."""
     target, offset, size = stack.pop(), stack.pop(), stack.pop()
     frame.charge(3 * ((size + 31) >> 5))

@@ -3,7 +3,7 @@
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.call_frame import MAX_DEPTH, Frame, Halt, Message, OutOfGas
+from rollup_node.tools.devnet.evm.call_frame import MAX_DEPTH, CallFrame, CallMessage, ExceptionalHalt, OutOfGas
 from rollup_node.tools.devnet.evm.instructions.environment import to_address
 
 CREATE_GAS = 32_000
@@ -24,32 +24,32 @@ def created_address(creator: Address, nonce: int) -> Address:
     return keccak256(rlp.encode_list((rlp.encode_bytes(creator), rlp.encode_int(nonce))))[12:]
 
 
-def call(frame: Frame, stack: list[int], _: int) -> None:
+def call(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     if value:
         frame.require_writable()
     _start(frame, stack, gas, target, value, address=target, caller=frame.message.address, transfers=True)
 
 
-def call_code(frame: Frame, stack: list[int], _: int) -> None:
+def call_code(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     own = frame.message.address
     _start(frame, stack, gas, target, value, address=own, caller=own)
 
 
-def delegate_call(frame: Frame, stack: list[int], _: int) -> None:
+def delegate_call(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target = stack.pop(), to_address(stack.pop())
     message = frame.message
     _start(frame, stack, gas, target, None, address=message.address, caller=message.caller)
 
 
-def static_call(frame: Frame, stack: list[int], _: int) -> None:
+def static_call(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target = stack.pop(), to_address(stack.pop())
     _start(frame, stack, gas, target, 0, address=target, caller=frame.message.address, transfers=True, is_static=True)
 
 
 def _start(
-    frame: Frame,
+    frame: CallFrame,
     stack: list[int],
     wanted: int,
     target: Address,
@@ -79,7 +79,7 @@ def _start(
         frame.gas += gas
         stack.append(0)
         return
-    frame.pending = Message(
+    frame.pending = CallMessage(
         caller=caller,
         address=address,
         code_address=target,
@@ -95,7 +95,7 @@ def _start(
     )
 
 
-def _code_of(frame: Frame, target: Address) -> bytes:
+def _code_of(frame: CallFrame, target: Address) -> bytes:
     """The code a call runs; following a delegation costs an access (EIP-7702)."""
     code = frame.state.code(target)
     if frame.environment.rules.delegations:
@@ -106,21 +106,21 @@ def _code_of(frame: Frame, target: Address) -> bytes:
     return code
 
 
-def create(frame: Frame, stack: list[int], _: int) -> None:
+def create(frame: CallFrame, stack: list[int], _: int) -> None:
     value, offset, size = stack.pop(), stack.pop(), stack.pop()
     init_code = _init_code(frame, offset, size, hash_gas=0)
     address = created_address(frame.message.address, frame.state.nonce(frame.message.address))
     _start_creation(frame, stack, value, init_code, address)
 
 
-def create_salted(frame: Frame, stack: list[int], _: int) -> None:
+def create_salted(frame: CallFrame, stack: list[int], _: int) -> None:
     value, offset, size, salt = stack.pop(), stack.pop(), stack.pop(), stack.pop()
     init_code = _init_code(frame, offset, size, hash_gas=6)
     preimage = b"\xff" + frame.message.address + salt.to_bytes(32, "big") + keccak256(init_code)
     _start_creation(frame, stack, value, init_code, keccak256(preimage)[12:])
 
 
-def _init_code(frame: Frame, offset: int, size: int, hash_gas: int) -> bytes:
+def _init_code(frame: CallFrame, offset: int, size: int, hash_gas: int) -> bytes:
     frame.require_writable()
     rules = frame.environment.rules
     if rules.max_init_code is not None and size > rules.max_init_code:
@@ -129,7 +129,7 @@ def _init_code(frame: Frame, offset: int, size: int, hash_gas: int) -> bytes:
     return frame.read(offset, size)
 
 
-def _start_creation(frame: Frame, stack: list[int], value: int, init_code: bytes, address: Address) -> None:
+def _start_creation(frame: CallFrame, stack: list[int], value: int, init_code: bytes, address: Address) -> None:
     state, creator = frame.state, frame.message.address
     frame.returned = b""
     nonce = state.nonce(creator)
@@ -140,7 +140,7 @@ def _start_creation(frame: Frame, stack: list[int], value: int, init_code: bytes
     frame.gas -= gas
     state.warm_up(address)
     state.set_nonce(creator, nonce + 1)
-    frame.pending = Message(
+    frame.pending = CallMessage(
         caller=creator,
         address=address,
         code_address=address,
@@ -153,7 +153,7 @@ def _start_creation(frame: Frame, stack: list[int], value: int, init_code: bytes
     )
 
 
-def destroy_always(frame: Frame, stack: list[int], _: int) -> None:
+def destroy_always(frame: CallFrame, stack: list[int], _: int) -> None:
     """SELFDESTRUCT before EIP-6780."""
     heir, balance = _prepare_destruction(frame, stack)
     state, own = frame.state, frame.message.address
@@ -163,7 +163,7 @@ def destroy_always(frame: Frame, stack: list[int], _: int) -> None:
     frame.finish()
 
 
-def destroy_new(frame: Frame, stack: list[int], _: int) -> None:
+def destroy_new(frame: CallFrame, stack: list[int], _: int) -> None:
     """SELFDESTRUCT from EIP-6780 on: only accounts of the same transaction go."""
     heir, balance = _prepare_destruction(frame, stack)
     state, own = frame.state, frame.message.address
@@ -175,7 +175,7 @@ def destroy_new(frame: Frame, stack: list[int], _: int) -> None:
     frame.finish()
 
 
-def _prepare_destruction(frame: Frame, stack: list[int]) -> tuple[Address, int]:
+def _prepare_destruction(frame: CallFrame, stack: list[int]) -> tuple[Address, int]:
     """Takes the gas; the heir and what it inherits."""
     frame.require_writable()
     heir, state = to_address(stack.pop()), frame.state
@@ -187,6 +187,6 @@ def _prepare_destruction(frame: Frame, stack: list[int]) -> tuple[Address, int]:
     return heir, balance
 
 
-def fault(frame: Frame, stack: list[int], _: int) -> None:
+def fault(frame: CallFrame, stack: list[int], _: int) -> None:
     """INVALID, the opcode set aside for faults."""
-    raise Halt("invalid opcode 0xfe")
+    raise ExceptionalHalt("invalid opcode 0xfe")

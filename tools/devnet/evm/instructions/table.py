@@ -1,9 +1,7 @@
 """THE INSTRUCTION TABLE: opcode, fixed gas, stack items, function; and what later forks add to it."""
 
 from rollup_node.tools.devnet.evm.code_analysis import Instruction, InstructionSet
-from rollup_node.tools.devnet.evm.instructions import arithmetic, data
-from rollup_node.tools.devnet.evm.instructions import environment as context
-from rollup_node.tools.devnet.evm.instructions import system as calls
+from rollup_node.tools.devnet.evm.instructions import arithmetic, data, environment, system
 
 _ARITHMETIC = {
     0x01: Instruction(3, 2, 1, arithmetic.add),
@@ -34,31 +32,31 @@ _ARITHMETIC = {
     0x20: Instruction(30, 2, 1, arithmetic.hash_memory),
 }
 _CONTEXT = {
-    0x30: Instruction(2, 0, 1, context.own_address),
-    0x31: Instruction(0, 1, 1, context.balance),
-    0x32: Instruction(2, 0, 1, context.origin),
-    0x33: Instruction(2, 0, 1, context.caller),
-    0x34: Instruction(2, 0, 1, context.call_value),
-    0x35: Instruction(3, 1, 1, context.call_data_load),
-    0x36: Instruction(2, 0, 1, context.call_data_size),
-    0x37: Instruction(3, 3, 0, context.call_data_copy),
-    0x38: Instruction(2, 0, 1, context.code_size),
-    0x39: Instruction(3, 3, 0, context.code_copy),
-    0x3A: Instruction(2, 0, 1, context.gas_price),
-    0x3B: Instruction(0, 1, 1, context.other_code_size),
-    0x3C: Instruction(0, 4, 0, context.other_code_copy),
-    0x3D: Instruction(2, 0, 1, context.return_data_size),
-    0x3E: Instruction(3, 3, 0, context.return_data_copy),
-    0x3F: Instruction(0, 1, 1, context.other_code_hash),
-    0x40: Instruction(20, 1, 1, context.block_hash),
-    0x41: Instruction(2, 0, 1, context.coinbase),
-    0x42: Instruction(2, 0, 1, context.timestamp),
-    0x43: Instruction(2, 0, 1, context.number),
-    0x44: Instruction(2, 0, 1, context.prev_randao),
-    0x45: Instruction(2, 0, 1, context.gas_limit),
-    0x46: Instruction(2, 0, 1, context.chain_id),
-    0x47: Instruction(5, 0, 1, context.own_balance),
-    0x48: Instruction(2, 0, 1, context.base_fee),
+    0x30: Instruction(2, 0, 1, environment.own_address),
+    0x31: Instruction(0, 1, 1, environment.balance),
+    0x32: Instruction(2, 0, 1, environment.origin),
+    0x33: Instruction(2, 0, 1, environment.caller),
+    0x34: Instruction(2, 0, 1, environment.call_value),
+    0x35: Instruction(3, 1, 1, environment.call_data_load),
+    0x36: Instruction(2, 0, 1, environment.call_data_size),
+    0x37: Instruction(3, 3, 0, environment.call_data_copy),
+    0x38: Instruction(2, 0, 1, environment.code_size),
+    0x39: Instruction(3, 3, 0, environment.code_copy),
+    0x3A: Instruction(2, 0, 1, environment.gas_price),
+    0x3B: Instruction(0, 1, 1, environment.other_code_size),
+    0x3C: Instruction(0, 4, 0, environment.other_code_copy),
+    0x3D: Instruction(2, 0, 1, environment.return_data_size),
+    0x3E: Instruction(3, 3, 0, environment.return_data_copy),
+    0x3F: Instruction(0, 1, 1, environment.other_code_hash),
+    0x40: Instruction(20, 1, 1, environment.block_hash),
+    0x41: Instruction(2, 0, 1, environment.coinbase),
+    0x42: Instruction(2, 0, 1, environment.timestamp),
+    0x43: Instruction(2, 0, 1, environment.number),
+    0x44: Instruction(2, 0, 1, environment.prev_randao),
+    0x45: Instruction(2, 0, 1, environment.gas_limit),
+    0x46: Instruction(2, 0, 1, environment.chain_id),
+    0x47: Instruction(5, 0, 1, environment.own_balance),
+    0x48: Instruction(2, 0, 1, environment.base_fee),
 }
 _DATA = {
     0x00: Instruction(0, 0, 0, data.stop, ends_run=True),
@@ -81,26 +79,26 @@ _DATA = {
     0xFD: Instruction(0, 2, 0, data.revert, ends_run=True),
 }
 _CALLS = {
-    0xF0: Instruction(calls.CREATE_GAS, 3, 1, calls.create, ends_run=True),
-    0xF1: Instruction(0, 7, 1, calls.call, ends_run=True),
-    0xF2: Instruction(0, 7, 1, calls.call_code, ends_run=True),
-    0xF4: Instruction(0, 6, 1, calls.delegate_call, ends_run=True),
-    0xF5: Instruction(calls.CREATE_GAS, 4, 1, calls.create_salted, ends_run=True),
-    0xFA: Instruction(0, 6, 1, calls.static_call, ends_run=True),
-    0xFE: Instruction(0, 0, 0, calls.fault, ends_run=True),
-    0xFF: Instruction(5000, 1, 0, calls.destroy_always, ends_run=True),
+    0xF0: Instruction(system.CREATE_GAS, 3, 1, system.create, ends_run=True),
+    0xF1: Instruction(0, 7, 1, system.call, ends_run=True),
+    0xF2: Instruction(0, 7, 1, system.call_code, ends_run=True),
+    0xF4: Instruction(0, 6, 1, system.delegate_call, ends_run=True),
+    0xF5: Instruction(system.CREATE_GAS, 4, 1, system.create_salted, ends_run=True),
+    0xFA: Instruction(0, 6, 1, system.static_call, ends_run=True),
+    0xFE: Instruction(0, 0, 0, system.fault, ends_run=True),
+    0xFF: Instruction(5000, 1, 0, system.destroy_always, ends_run=True),
 }
 
 PARIS = InstructionSet(_ARITHMETIC | _CONTEXT | _DATA | _CALLS)
 SHANGHAI = PARIS.changed({0x5F: Instruction(2, 0, 1, None)})
 CANCUN = SHANGHAI.changed(
     {
-        0x49: Instruction(3, 1, 1, context.blob_hash),
-        0x4A: Instruction(2, 0, 1, context.blob_base_fee),
+        0x49: Instruction(3, 1, 1, environment.blob_hash),
+        0x4A: Instruction(2, 0, 1, environment.blob_base_fee),
         0x5C: Instruction(100, 1, 1, data.load_transient),
         0x5D: Instruction(100, 2, 0, data.store_transient),
         0x5E: Instruction(3, 3, 0, data.copy_memory),
-        0xFF: Instruction(5000, 1, 0, calls.destroy_new, ends_run=True),
+        0xFF: Instruction(5000, 1, 0, system.destroy_new, ends_run=True),
     }
 )
 OSAKA = CANCUN.changed({0x1E: Instruction(5, 1, 1, arithmetic.count_leading_zeros)})

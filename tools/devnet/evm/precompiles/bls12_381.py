@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _MODULUS = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB
 _G1, _G2, _SCALAR = 128, 256, 32
@@ -100,7 +100,7 @@ def map_to_g2(data: bytes) -> bytes:
 
 def _require(holds: bool) -> None:
     if not holds:
-        raise Halt("invalid bls12-381 input")
+        raise ExceptionalHalt("invalid bls12-381 input")
 
 
 def _terms(data: bytes, size: int, point: Callable[[bytes], Any]) -> tuple[list[Any], list[Any]]:
@@ -148,7 +148,7 @@ def _decoded(kind: Any, data: bytes) -> Any:
     try:
         return kind.from_xy_bytes_unchecked_be(coordinates)
     except ValueError as error:
-        raise Halt(f"invalid bls12-381 point: {error}") from None
+        raise ExceptionalHalt(f"invalid bls12-381 point: {error}") from None
 
 
 def _g1_checked(data: bytes) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,7 +29,7 @@ def pairing_gas(data: bytes) -> int:
 def pairing(data: bytes) -> bytes:
     """Whether the product of the pairings is one."""
     if len(data) % _PAIR:
-        raise Halt("bn256 pairing input is not made of pairs")
+        raise ExceptionalHalt("bn256 pairing input is not made of pairs")
     curve = _curve()
     product = curve.FQ12.one()
     for at in range(0, len(data), _PAIR):
@@ -50,7 +50,7 @@ def _curve() -> "ModuleType":
 def _numbers(curve: "ModuleType", data: bytes) -> list[int]:
     numbers = [int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32)]
     if any(number >= curve.field_modulus for number in numbers):
-        raise Halt("bn256 coordinate not in the field")
+        raise ExceptionalHalt("bn256 coordinate not in the field")
     return numbers
 
 
@@ -60,7 +60,7 @@ def _point(curve: "ModuleType", data: bytes) -> Any:
         return curve.Z1
     point = (curve.FQ(x), curve.FQ(y), curve.FQ.one())
     if not curve.is_on_curve(point, curve.b):
-        raise Halt("bn256 point not on the curve")
+        raise ExceptionalHalt("bn256 point not on the curve")
     return point
 
 
@@ -70,7 +70,7 @@ def _twisted_point(curve: "ModuleType", data: bytes) -> Any:
         return curve.Z2
     point = (curve.FQ2([x_real, x_imaginary]), curve.FQ2([y_real, y_imaginary]), curve.FQ2.one())
     if not curve.is_on_curve(point, curve.b2) or not curve.is_inf(curve.multiply(point, curve.curve_order)):
-        raise Halt("bn256 point not in the twisted group")
+        raise ExceptionalHalt("bn256 point not in the twisted group")
     return point
 
 

@@ -5,7 +5,7 @@ import hashlib
 import coincurve
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _WORD = (1 << 64) - 1
@@ -84,14 +84,14 @@ def identity(data: bytes) -> bytes:
 def blake2_gas(data: bytes) -> int:
     """One gas a round."""
     if len(data) != 213:
-        raise Halt("invalid blake2f input length")
+        raise ExceptionalHalt("invalid blake2f input length")
     return int.from_bytes(data[:4], "big")
 
 
 def blake2(data: bytes) -> bytes:
     """Some rounds of BLAKE2b on a given state."""
     if data[212] > 1:
-        raise Halt("invalid blake2f final flag")
+        raise ExceptionalHalt("invalid blake2f final flag")
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(4, 212, 8)]
     before, message, counters = numbers[:8], numbers[8:24], numbers[24:]
     v = [*before, *_BLAKE2_START]

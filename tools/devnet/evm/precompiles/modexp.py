@@ -1,6 +1,6 @@
 """Modular exponentiation (EIP-198) and its three gas rules (EIP-2565, 7823, 7883)."""
 
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _MAX_OPERAND = 1024
 
@@ -16,7 +16,7 @@ def gas_from_osaka(data: bytes) -> int:
     """EIP-7883, with the operands bounded by EIP-7823."""
     base, exponent, modulus = _sizes(data)
     if max(base, exponent, modulus) > _MAX_OPERAND:
-        raise Halt("modexp operand larger than 1024 bytes")
+        raise ExceptionalHalt("modexp operand larger than 1024 bytes")
     widest = max(base, modulus)
     complexity = 16 if widest <= 32 else 2 * (widest + 7 >> 3) ** 2
     return max(500, complexity * _iterations(data, base, exponent, 16))

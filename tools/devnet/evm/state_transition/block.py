@@ -6,12 +6,16 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Message
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
 from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
-from rollup_node.tools.devnet.evm.state_transition.transition import FeeRules, Outcome, apply_transaction
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    ExecutionResult,
+    ExtraFeesFunction,
+    apply_transaction,
+)
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
 SYSTEM_ADDRESS: Address = b"\xff" * 19 + b"\xfe"
@@ -20,12 +24,12 @@ BLOCK_HASHES: Address = bytes.fromhex("0000f90827f1c53a10cb7a02335b175320002935"
 _SYSTEM_GAS = 30_000_000
 
 
-class Executed(NamedTuple):
+class ExecutedTransaction(NamedTuple):
     """A transaction in its block, with its receipt. `log_index` is the first log's place in the block; `extra` holds
     what the chain's receipts have beyond Ethereum's, in JSON's terms."""
 
     transaction: AnyTransaction
-    outcome: Outcome
+    outcome: ExecutionResult
     cumulative_gas: int
     bloom: int
     receipt: bytes
@@ -36,11 +40,11 @@ class Executed(NamedTuple):
 class BlockExecution:
     """Applies transactions to the parent's state. The same code builds a block and checks one."""
 
-    def __init__(self, state: State, rules: EvmRules, context: BlockContext, fees: FeeRules) -> None:
+    def __init__(self, state: State, rules: EvmRules, context: BlockContext, fees: ExtraFeesFunction) -> None:
         self.state = state
         self.rules = rules
         self.context = context
-        self.executed: list[Executed] = []
+        self.executed: list[ExecutedTransaction] = []
         self.gas_used = 0
         self.blob_gas_used = 0
         self.bloom = 0
@@ -58,12 +62,12 @@ class BlockExecution:
         if not code:
             return
         self.state.begin_transaction()
-        environment = Environment(self.state, self.rules, self.context, SYSTEM_ADDRESS, 0)
+        environment = TransactionEnvironment(self.state, self.rules, self.context, SYSTEM_ADDRESS, 0)
         self.state.preload(self.rules.warm_addresses())
-        execute(environment, Message(SYSTEM_ADDRESS, address, address, code, 0, data, _SYSTEM_GAS))
+        execute(environment, CallMessage(SYSTEM_ADDRESS, address, address, code, 0, data, _SYSTEM_GAS))
         self.state.end_transaction()
 
-    def apply(self, transaction: AnyTransaction) -> Executed:
+    def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
         """Executes a transaction and adds it to the block; InvalidTransaction leaves all as it was."""
         if not isinstance(transaction, SignedTransaction):
             raise InvalidTransaction("this chain has no deposit transactions")
@@ -84,8 +88,12 @@ class BlockExecution:
             raise InvalidTransaction(f"gas limit of the block reached: have {self.gas_left}, want {gas}")
 
     def record(
-        self, transaction: AnyTransaction, outcome: Outcome, extra: dict[str, object], receipt_tail: tuple[int, ...]
-    ) -> Executed:
+        self,
+        transaction: AnyTransaction,
+        outcome: ExecutionResult,
+        extra: dict[str, object],
+        receipt_tail: tuple[int, ...],
+    ) -> ExecutedTransaction:
         """Adds what was executed; `receipt_tail` are the receipt's fields after the usual four."""
         self.gas_used += outcome.gas_used
         bloom = 0
@@ -94,7 +102,7 @@ class BlockExecution:
             for topic in log.topics:
                 bloom |= bloom_mask(topic)
         receipt = encode_receipt(transaction.kind, outcome.succeeded, self.gas_used, bloom, outcome.logs, receipt_tail)
-        entry = Executed(transaction, outcome, self.gas_used, bloom, receipt, self._logs, extra)
+        entry = ExecutedTransaction(transaction, outcome, self.gas_used, bloom, receipt, self._logs, extra)
         self.bloom |= bloom
         self._logs += len(outcome.logs)
         self.executed.append(entry)

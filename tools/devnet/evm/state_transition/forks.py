@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.instructions import table
 from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes, kzg, modexp, p256
 from rollup_node.tools.devnet.evm.rules import MAX_CODE, BlobRules, EvmRules, Precompile
@@ -38,7 +38,7 @@ def limited(precompile: Precompile, size: int) -> Precompile:
 
     def run(data: bytes) -> bytes:
         if len(data) > size:
-            raise Halt(f"precompile input of more than {size} bytes")
+            raise ExceptionalHalt(f"precompile input of more than {size} bytes")
         return precompile.run(data)
 
     return Precompile(precompile.gas, run)

@@ -1,14 +1,20 @@
 """Runs messages. Calls inside calls are a list of frames, not Python's stack, so depth costs nothing but memory."""
 
-from rollup_node.tools.devnet.evm.call_frame import Environment, Frame, Halt, Message, OutOfGas
-from rollup_node.tools.devnet.evm.code_analysis import STACK_LIMIT, Program
+from rollup_node.tools.devnet.evm.call_frame import (
+    CallFrame,
+    CallMessage,
+    ExceptionalHalt,
+    OutOfGas,
+    TransactionEnvironment,
+)
+from rollup_node.tools.devnet.evm.code_analysis import STACK_LIMIT, CodeAnalysis
 from rollup_node.tools.devnet.evm.rules import Precompile
 
 _CODE_BYTE_GAS = 200
-_NO_PROGRAM = Program(b"", ())
+_NO_PROGRAM = CodeAnalysis(b"", ())
 
 
-def execute(environment: Environment, message: Message) -> Frame:
+def execute(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
     """Runs a message with everything it calls; the finished frame says what came of it."""
     frames = [_open(environment, message)]
     while True:
@@ -26,12 +32,12 @@ def execute(environment: Environment, message: Message) -> Frame:
         frames[-1].resume(frame)
 
 
-def _open(environment: Environment, message: Message) -> Frame:
+def _open(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
     """A new frame after what precedes its code: the transfer, the account's birth, a precompile's work."""
     state, rules = environment.state, environment.rules
     code = message.code
     program = rules.instructions.program(code) if code else _NO_PROGRAM
-    frame = Frame(environment, message, state.snapshot(), program)
+    frame = CallFrame(environment, message, state.snapshot(), program)
     if message.creates:
         if state.is_occupied(message.address):
             frame.fail("contract address collision")
@@ -49,16 +55,16 @@ def _open(environment: Environment, message: Message) -> Frame:
     return frame
 
 
-def _run_precompile(frame: Frame, precompile: Precompile) -> None:
+def _run_precompile(frame: CallFrame, precompile: Precompile) -> None:
     data = frame.message.data
     try:
         frame.charge(precompile.gas(data))
         frame.finish(precompile.run(data))
-    except Halt as halt:
+    except ExceptionalHalt as halt:
         frame.fail(str(halt))
 
 
-def _advance(frame: Frame) -> None:
+def _advance(frame: CallFrame) -> None:
     """Runs code until it ends or calls."""
     program, stack = frame.program, frame.stack
     runs, push = program.runs, stack.append
@@ -71,9 +77,9 @@ def _advance(frame: Frame) -> None:
                 raise OutOfGas("out of gas")
             height = len(stack)
             if height < run.takes:
-                raise Halt("stack underflow")
+                raise ExceptionalHalt("stack underflow")
             if height + run.grows > STACK_LIMIT:
-                raise Halt("stack overflow")
+                raise ExceptionalHalt("stack overflow")
             frame.next = run.following
             for operation, argument in run.steps:
                 if operation is None:
@@ -81,12 +87,12 @@ def _advance(frame: Frame) -> None:
                 else:
                     operation(frame, stack, argument)
             offset = frame.next
-    except Halt as halt:
+    except ExceptionalHalt as halt:
         frame.pending = None
         frame.fail(str(halt))
 
 
-def _close(frame: Frame) -> None:
+def _close(frame: CallFrame) -> None:
     """Keeps the code of a creation that went well; undoes what did not."""
     if frame.succeeded and frame.message.creates:
         _deposit_code(frame)
@@ -94,7 +100,7 @@ def _close(frame: Frame) -> None:
         frame.state.revert(frame.snapshot)
 
 
-def _deposit_code(frame: Frame) -> None:
+def _deposit_code(frame: CallFrame) -> None:
     code = frame.output
     rules = frame.environment.rules
     if code[:1] == b"\xef":

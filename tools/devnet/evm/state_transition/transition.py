@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.transactions import (
     public_key_address,
 )
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Message
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
 from rollup_node.tools.devnet.evm.instructions.system import (
     CREATE_GAS,
@@ -34,14 +34,14 @@ _REFUND_QUOTIENT = 5
 _FLOOR_GAS = 10
 
 
-class Intrinsic(NamedTuple):
+class IntrinsicGas(NamedTuple):
     """Gas a transaction takes before any code runs, and the least it may take in all (EIP-7623)."""
 
     gas: int
     floor: int
 
 
-class Outcome(NamedTuple):
+class ExecutionResult(NamedTuple):
     """What became of a transaction that is in the block. `gas_price` in wei is what was really paid; `problem` says
     why it failed; `output` is what the code answered, `created` the address of a creation."""
 
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
     problem: str
 
 
-class Quote(Protocol):
+class ExtraFees(Protocol):
     """Fees of a transaction beyond those for its gas."""
 
     @property
@@ -65,10 +65,10 @@ class Quote(Protocol):
         """Hands out all fees but the tip; wei of `held` that go back to the sender."""
 
 
-FeeRules = Callable[[State, BlockContext, SignedTransaction], Quote]
+ExtraFeesFunction = Callable[[State, BlockContext, SignedTransaction], ExtraFees]
 
 
-class NoQuote:
+class NoExtraFees:
     """Ethereum's own rule: nothing beyond gas, and the base fee is burnt."""
 
     held = 0
@@ -77,14 +77,14 @@ class NoQuote:
         return 0
 
 
-def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransaction) -> Quote:
+def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransaction) -> ExtraFees:
     """The fee rules of an L1."""
-    return NoQuote()
+    return NoExtraFees()
 
 
 def intrinsic_gas(
     rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[Access, ...] = (), authorizations: int = 0
-) -> Intrinsic:
+) -> IntrinsicGas:
     """Base price, call data, access list, authorizations, and init code."""
     zeros = data.count(0)
     tokens = 4 * len(data) - 3 * zeros
@@ -92,12 +92,12 @@ def intrinsic_gas(
     gas += sum(2400 + 1900 * len(access.slots) for access in access_list)
     if to is None:
         gas += CREATE_GAS + rules.init_code_word_gas * ((len(data) + 31) >> 5)
-    return Intrinsic(gas, _BASE_GAS + _FLOOR_GAS * tokens if rules.floor_gas else 0)
+    return IntrinsicGas(gas, _BASE_GAS + _FLOOR_GAS * tokens if rules.floor_gas else 0)
 
 
 def apply_transaction(
-    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, fees: FeeRules
-) -> Outcome:
+    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, fees: ExtraFeesFunction
+) -> ExecutionResult:
     """Executes a transaction in a block; InvalidTransaction, with the state untouched, where no block could hold it.
     That its gas fits into the block is for the caller to see to."""
     body, sender = transaction.body, transaction.sender
@@ -111,7 +111,7 @@ def apply_transaction(
         raise InvalidTransaction(f"insufficient funds: 0x{sender.hex()} has {state.balance(sender)}, needs {most}")
     price = min(body.max_fee, block.base_fee + body.max_priority_fee)
     state.subtract_balance(sender, body.gas * price + blob_gas * block.blob_base_fee + quote.held)
-    environment = Environment(state, rules, block, sender, price, body.blob_hashes)
+    environment = TransactionEnvironment(state, rules, block, sender, price, body.blob_hashes)
     outcome = run_body(environment, body.to, body.value, body.data, body.gas, intrinsic, body)
     state.add_balance(sender, (body.gas - outcome.gas_used) * price + quote.settle(state, outcome.gas_used))
     state.add_balance(block.coinbase, outcome.gas_used * (price - block.base_fee))
@@ -120,7 +120,7 @@ def apply_transaction(
 
 
 def _check(
-    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, intrinsic: Intrinsic
+    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, intrinsic: IntrinsicGas
 ) -> None:
     """Everything but the balance."""
     body, sender = transaction.body, transaction.sender
@@ -168,14 +168,14 @@ def _check_kind(rules: EvmRules, block: BlockContext, body: Transaction) -> None
 
 
 def run_body(
-    environment: Environment,
+    environment: TransactionEnvironment,
     to: Address | None,
     value: int,
     data: bytes,
     gas_limit: int,
-    intrinsic: Intrinsic,
+    intrinsic: IntrinsicGas,
     body: Transaction | None = None,
-) -> Outcome:
+) -> ExecutionResult:
     """Raises the sender's nonce and runs the message; gas used is after refunds."""
     state, rules, sender = environment.state, environment.rules, environment.origin
     nonce = state.nonce(sender)
@@ -190,7 +190,7 @@ def run_body(
             _delegate(environment, authorization)
     address = created_address(sender, nonce) if to is None else to
     state.preload(frozenset((address,)))
-    message = Message(
+    message = CallMessage(
         caller=sender,
         address=address,
         code_address=address,
@@ -205,7 +205,7 @@ def run_body(
     used = max(used - min(state.refund, used // _REFUND_QUOTIENT), intrinsic.floor)
     created = address if to is None else None
     logs = tuple(state.logs)
-    return Outcome(frame.succeeded, used, environment.gas_price, logs, frame.output, created, frame.problem)
+    return ExecutionResult(frame.succeeded, used, environment.gas_price, logs, frame.output, created, frame.problem)
 
 
 def _preload_access_list(state: State, access_list: tuple[Access, ...]) -> None:
@@ -215,7 +215,7 @@ def _preload_access_list(state: State, access_list: tuple[Access, ...]) -> None:
             state.warm_up((access.address, int.from_bytes(slot, "big")))
 
 
-def _called_code(environment: Environment, address: Address) -> bytes:
+def _called_code(environment: TransactionEnvironment, address: Address) -> bytes:
     """The code of a transaction's recipient, through a delegation (EIP-7702)."""
     code = environment.state.code(address)
     delegate = delegation_target(code) if environment.rules.delegations else None
@@ -225,7 +225,7 @@ def _called_code(environment: Environment, address: Address) -> bytes:
     return environment.state.code(delegate)
 
 
-def _delegate(environment: Environment, authorization: Authorization) -> None:
+def _delegate(environment: TransactionEnvironment, authorization: Authorization) -> None:
     """Sets an authority's code to a delegation; an invalid authorization does nothing (EIP-7702)."""
     state = environment.state
     authority = _authority(environment, authorization)
@@ -242,7 +242,7 @@ def _delegate(environment: Environment, authorization: Authorization) -> None:
     state.set_nonce(authority, authorization.nonce + 1)
 
 
-def _authority(environment: Environment, authorization: Authorization) -> Address | None:
+def _authority(environment: TransactionEnvironment, authorization: Authorization) -> Address | None:
     """Who signed an authorization, or None where it is not valid on this chain."""
     from coincurve import PublicKey
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule
-from rollup_node.tools.devnet.evm.call_frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.state_transition import forks
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors.json").read_text())
@@ -20,7 +20,7 @@ def test_known_answers(vector: dict[str, Any]) -> None:
     precompile = getattr(forks, vector["fork"].upper()).precompiles[forks.at(vector["address"])]
     data = bytes.fromhex(vector["input"])
     if vector["output"] is None:
-        with pytest.raises(Halt):
+        with pytest.raises(ExceptionalHalt):
             precompile.gas(data)
             precompile.run(data)
         return
@@ -37,7 +37,7 @@ def test_no_input_does_more_than_fault(address: bytes, data: bytes) -> None:
     try:
         if precompile.gas(data) < 10**7:
             assert isinstance(precompile.run(data), bytes)
-    except Halt:
+    except ExceptionalHalt:
         pass
 
 
@@ -59,7 +59,7 @@ def test_l2_input_limits(fork: str, address: int, limit: int) -> None:
     order = ("regolith", "canyon", "ecotone", "fjord", "granite", "isthmus", "jovian", "karst")
     schedule = ExecutionSchedule({name: 0 for name in order[: order.index(fork) + 1]})
     precompile = schedule.at(0).evm.precompiles[forks.at(address)]
-    with pytest.raises(Halt, match="input of more than"):
+    with pytest.raises(ExceptionalHalt, match="input of more than"):
         precompile.run(bytes(limit + 1))
 
 

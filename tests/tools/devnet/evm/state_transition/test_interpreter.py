@@ -3,9 +3,9 @@
 import pytest
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.call_frame import BlockContext, Environment, Frame, Message
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallFrame, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
 from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
@@ -20,20 +20,20 @@ def run(
     rules: EvmRules = forks.OSAKA,
     state: State | None = None,
     is_static: bool = False,
-) -> Frame:
+) -> CallFrame:
     """Runs code at ME; the account exists so that values can be sent."""
-    state = state or State(Store())
+    state = state or State(StateDatabase())
     program = bytes.fromhex(code) if isinstance(code, str) else code
     if not state.is_alive(ME):
         state.set_nonce(ME, 1)
         state.set_code(ME, program)
     state.begin_transaction()
     block = BlockContext(7, 1000, OTHER, 30_000_000, 5, b"\x03" * 32, 10, lambda number: bytes([number]) * 32, 3)
-    message = Message(CALLER, ME, ME, program, 0, data, gas, is_static=is_static)
-    return execute(Environment(state, rules, block, CALLER, 9, (b"\x01" * 32,)), message)
+    message = CallMessage(CALLER, ME, ME, program, 0, data, gas, is_static=is_static)
+    return execute(TransactionEnvironment(state, rules, block, CALLER, 9, (b"\x01" * 32,)), message)
 
 
-def word(frame: Frame) -> int:
+def word(frame: CallFrame) -> int:
     """What the program returned, as a number."""
     assert frame.succeeded, frame.problem
     return int.from_bytes(frame.output, "big")
@@ -125,7 +125,7 @@ def test_later_opcodes_are_undefined_before_their_fork() -> None:
 
 
 def test_a_revert_gives_back_gas_and_data_and_undoes_the_rest() -> None:
-    state = State(Store())
+    state = State(StateDatabase())
     frame = run("6001600055" + "602a5f52" + "60205ffd", state=state)
     assert not frame.succeeded and frame.problem == "execution reverted"
     assert int.from_bytes(frame.output, "big") == 42 and 0 < frame.gas < 1_000_000
@@ -140,7 +140,7 @@ def test_static_calls_change_nothing(code: str) -> None:
 def test_calls_nest_to_1024_and_no_deeper() -> None:
     # Each level calls itself with all gas it can pass on, and counts in transient storage how often that worked.
     code = "5f5f5f5f5f30" + "5a" + "f1" + "50" + "5f5c6001015f5d" + "00"
-    state = State(Store())
+    state = State(StateDatabase())
     frame = run(code, gas=10**12, state=state)
     assert frame.succeeded and state.transient(ME, 0) == 1025
 
@@ -152,19 +152,19 @@ def creating(init: str) -> str:
 
 
 def test_creation_and_its_failures() -> None:
-    state = State(Store())
+    state = State(StateDatabase())
     leaves_one_byte = "60015f53" + "60015ff3"
     created = run(answer(creating(leaves_one_byte)), state=state).output[12:]
     assert created == keccak256(bytes.fromhex("d694" + ME.hex() + "01"))[12:]
     assert state.code(created) == b"\x01" and state.nonce(created) == 1 and state.nonce(ME) == 2
     leaves_reserved_byte = leaves_one_byte.replace("6001", "60ef", 1)
-    other = State(Store())
+    other = State(StateDatabase())
     assert word(run(answer(creating(leaves_reserved_byte)), state=other)) == 0 and other.nonce(ME) == 2
 
 
 def test_self_destruction_by_fork() -> None:
     for rules, gone in ((forks.SHANGHAI, True), (forks.CANCUN, False)):
-        state = State(Store())
+        state = State(StateDatabase())
         state.add_balance(ME, 9)
         code = bytes.fromhex("73" + OTHER.hex() + "ff")
         state.set_code(ME, code)
@@ -175,7 +175,7 @@ def test_self_destruction_by_fork() -> None:
 
 
 def test_delegated_code_is_followed_from_prague_on() -> None:
-    state = State(Store())
+    state = State(StateDatabase())
     state.set_code(OTHER, bytes.fromhex("602a5f5260205ff3"))
     state.set_code(CALLER, b"\xef\x01\x00" + OTHER)
     code = "60205f5f5f73" + CALLER.hex() + "5afa505f515f5260205ff3"

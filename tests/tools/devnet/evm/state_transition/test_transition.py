@@ -18,9 +18,9 @@ from rollup_node.stages.protocol.transactions import (
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, Executed
+from rollup_node.tools.devnet.evm.state_transition.block import BlockExecution, ExecutedTransaction
 from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
 
@@ -32,7 +32,7 @@ RICH = 10**20
 
 
 def block(rules: EvmRules = forks.OSAKA, *, balance: int = RICH, gas_limit: int = 30_000_000) -> BlockExecution:
-    state = State(Store())
+    state = State(StateDatabase())
     state.add_balance(SENDER, balance)
     context = BlockContext(1, 12, COINBASE, gas_limit, 7, bytes(32), 5, lambda number: bytes(32), blob_base_fee=3)
     return BlockExecution(state, rules, context, burn_base_fee)
@@ -64,7 +64,7 @@ def made(**values: Any) -> bytes:
     return encode_transaction(Transaction(**(fields | signed)))
 
 
-def applied(execution: BlockExecution, **values: Any) -> Executed:
+def applied(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
     return execution.apply(read_transaction(made(**values), 5))
 
 
