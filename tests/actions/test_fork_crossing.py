@@ -80,7 +80,7 @@ def karst_implementations() -> dict[int, str]:
 
 def implementations(engine: Engine, number: int) -> dict[int, str]:
     """What the proxies point to after a block; everything pointed to must have code."""
-    state = State(engine.ledger.store, engine.block(number).header.state_root)
+    state = State(engine.backend.store, engine.block(number).header.state_root)
     found = {}
     for low in range(0x30):
         address = state.storage(predeploy(low), SLOT).to_bytes(20, "big")

@@ -76,12 +76,12 @@ class Engine:
     """An embedded engine, driven through its Engine API in the versions that the fork table asks for."""
 
     def __init__(self, genesis: bytes) -> None:
-        self.ledger = L2Backend(parse_genesis(genesis))
-        self._methods = EthApi(self.ledger, "small rollup").methods() | EngineApi(self.ledger).methods()
+        self.backend = L2Backend(parse_genesis(genesis))
+        self._methods = EthApi(self.backend, "small rollup").methods() | EngineApi(self.backend).methods()
 
     def build(self, parent: Hash, attributes: PayloadAttributes) -> ExecutionPayload:
         """Builds a block on `parent` and makes it the head."""
-        rules = self.ledger.spec.schedule.l2(attributes.timestamp)
+        rules = self.backend.spec.schedule.l2(attributes.timestamp)
         version = f"engine_forkchoiceUpdatedV{rules.attributes_version}"
         job = self._methods[version](_heads(parent), attributes_to_json(attributes))["payloadId"]
         payload = envelope_from_json(self._methods[f"engine_getPayloadV{rules.get_payload_version}"](job))
@@ -95,10 +95,10 @@ class Engine:
 
     @property
     def head(self) -> Block:
-        return self.ledger.chain.head
+        return self.backend.chain.head
 
     def block(self, number: int) -> Block:
-        found = self.ledger.chain.at(number)
+        found = self.backend.chain.at(number)
         assert found is not None
         return found
 
@@ -108,7 +108,7 @@ class Engine:
 
     def state(self) -> State:
         """The state after the head."""
-        return State(self.ledger.store, self.head.header.state_root)
+        return State(self.backend.store, self.head.header.state_root)
 
 
 class SmallRollup:
@@ -211,7 +211,7 @@ class SmallRollup:
         raw = dynamic_fee_transaction(
             TRANSFER_KEY, L2_CHAIN_ID, self._nonce, RECEIVER_KEY.address, GWEI, b"", 21_000, fees
         )
-        self.sequencer.ledger.send(raw)
+        self.sequencer.backend.send(raw)
         self._nonce += 1
 
     # --- the verifier ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""In which form batches are posted: the wanted one, as far as the forks in force allow it."""
+"""The configuration of a channel, limited to what the active forks let derivation read."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from rollup_node.tools.batcher.channels import Compression
 
 
 class ChannelConfig(NamedTuple):
-    """Span or singular batches, blobs or call data, and how channels are compressed."""
+    """How a channel is encoded and posted: span or singular batches, blobs or calldata, and its compression."""
 
     spans: bool
     blobs: bool
@@ -15,8 +15,10 @@ class ChannelConfig(NamedTuple):
 
 
 def supported_config(wanted: ChannelConfig, schedule: ForkSchedule, l1_time: int, origin_time: int) -> ChannelConfig:
-    """What of the wanted form derivation takes now. `l1_time` is the L1 head's, so that whatever block includes the
-    channel is later; `origin_time` that of the L1 origin of the channel's first L2 block. Older forms stay valid."""
+    """The wanted configuration with each part replaced by its older form until its fork is active.
+
+    `l1_time` is the L1 head's time in seconds: the block that includes the channel is later, and the older forms stay
+    valid after a fork. `origin_time` is the time of the L1 origin of the channel's first L2 block."""
     rules = schedule.l1(l1_time)
     return ChannelConfig(
         spans=wanted.spans and rules.span_batches and schedule.epoch(origin_time).span_batches,

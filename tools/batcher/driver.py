@@ -1,4 +1,4 @@
-"""The batcher as a program: reads the sequencer's unsafe chain and posts it to L1 until it is told to stop."""
+"""The batcher program: reads the sequencer's unsafe blocks and posts them to L1 until a signal stops it."""
 
 import argparse
 import asyncio
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -35,65 +34,69 @@ CALLDATA_FRAME_BYTES = 60_000
 BLOBS_PER_TRANSACTION = 6
 GWEI = 10**9
 FEES = Fees(tip=2 * GWEI, cap=200 * GWEI, blob_cap=200 * GWEI)
-BLOB_TX_GAS = 21_000
-TICK_SECONDS = 0.5
+BASE_GAS = 21_000
+CALLDATA_GAS_PER_BYTE = 40
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
 class BatcherConfig:
-    """Where to read and post, and in which form."""
+    """Endpoints, the chain, the signing key and the wanted channel configuration."""
 
     l1: str
     engine: str
     node: str
     rollup: RollupConfig
     key: Key
-    form: ChannelConfig
+    channel: ChannelConfig
     state_file: Path | None
 
 
 class BatchSubmitter:
-    """The shell around `ChannelManager`: asks L1, engine and node, and posts."""
+    """The I/O around `ChannelManager`: reads from L1, the engine and the node, and sends transactions to L1."""
 
-    def __init__(self, settings: BatcherConfig) -> None:
-        self._settings = settings
-        self._l1 = JsonRpcClient(settings.l1)
-        self._engine = JsonRpcClient(settings.engine)
-        self._node = JsonRpcClient(settings.node)
-        self._plan = ChannelManager()
+    def __init__(self, config: BatcherConfig) -> None:
+        self._config = config
+        self._l1 = JsonRpcClient(config.l1)
+        self._engine = JsonRpcClient(config.engine)
+        self._node = JsonRpcClient(config.node)
+        self._manager = ChannelManager()
         self._chain_id = 0
         self.channels = 0
         self.blobs = 0
 
     async def run(self) -> None:
-        """Posts for ever; an endpoint that does not answer is asked again."""
+        """Polls and posts until cancelled; a failed request is repeated at the next poll."""
         while True:
             try:
-                await self._tick()
+                await self.step()
             except (EndpointError, RpcFailure) as error:
-                _say(f"waiting: {error}")
-            await asyncio.sleep(TICK_SECONDS)
+                _print(f"request failed, retrying: {error}")
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _tick(self) -> None:
+    async def step(self) -> None:
+        """One poll: follows the safe head, and submits a channel where there are blocks for one.
+
+        Raises EndpointError or RpcFailure when an endpoint does not answer."""
         status = await self._node.call("optimism_syncStatus")
         safe, unsafe = status["safe_l2"], status["unsafe_l2"]
         if int(unsafe["hash"], 16) == 0:
             return
-        self._plan.see_safe(safe["number"], bytes.fromhex(safe["hash"][2:]))
+        self._manager.update_safe_head(safe["number"], bytes.fromhex(safe["hash"][2:]))
         head = await self._l1.call("eth_getBlockByNumber", "latest", False)
         l1_head, l1_time = int(head["number"], 16), int(head["timestamp"], 16)
-        if self._plan.overdue(l1_head) or await self._vanished():
-            _say("a posted channel is gone or overdue: starting again from the safe head")
-            self._plan.restart()
+        if self._manager.timed_out(l1_head) or await self._transaction_lost():
+            _print("submitted channel timed out or left L1, restarting from the safe head")
+            self._manager.restart()
             return
-        wanted = self._plan.wanted(unsafe["number"], l1_head)
-        if wanted:
-            blocks = [await self._block(number) for number in wanted]
-            await self._post(blocks, l1_head, l1_time)
+        numbers = self._manager.next_blocks(unsafe["number"], l1_head)
+        if numbers:
+            blocks = [await self._block(number) for number in numbers]
+            await self._submit(blocks, l1_head, l1_time)
 
-    async def _vanished(self) -> bool:
-        """Whether L1 knows a posted transaction no more, neither included nor waiting."""
-        for channel in self._plan.posted:
+    async def _transaction_lost(self) -> bool:
+        """Whether a submitted transaction is neither in L1's chain nor in its pool."""
+        for channel in self._manager.submitted:
             for transaction in channel.transactions:
                 if await self._l1.call("eth_getTransactionByHash", to_hex(transaction)) is None:
                     return True
@@ -103,47 +106,48 @@ class BatchSubmitter:
         raw = await self._engine.call("debug_getRawBlock", hex(number))
         return parse_block(number, bytes.fromhex(raw[2:]))
 
-    async def _post(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:
+    async def _submit(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:
         parents = [None, *(block.hash for block in blocks)]
         linked = all(parent in (None, block.batch.parent_hash) for parent, block in zip(parents, blocks, strict=False))
-        if not linked or not self._plan.fits(blocks[0].batch.parent_hash):
-            _say("the unsafe chain was reorganised: starting again from the safe head")
-            self._plan.restart()
+        if not linked or not self._manager.extends(blocks[0].batch.parent_hash):
+            _print("unsafe chain reorged, restarting from the safe head")
+            self._manager.restart()
             return
         parent_origin = (await self._block(blocks[0].number - 1)).batch.epoch.number if blocks[0].number > 1 else 0
-        schedule = self._settings.rollup.schedule()
-        form = supported_config(self._settings.form, schedule, l1_time, blocks[0].origin_time)
-        items = _data_items(self._encode(blocks, parent_origin, form), form)
-        hashes = await (self._send_blobs(items) if form.blobs else self._send_calldata(items))
+        schedule = self._config.rollup.schedule()
+        channel = supported_config(self._config.channel, schedule, l1_time, blocks[0].origin_time)
+        items = _data_items(self._encode(blocks, parent_origin, channel), channel)
+        hashes = await (self._send_blobs(items) if channel.blobs else self._send_calldata(items))
         last = blocks[-1]
-        self._plan.sent(SubmittedChannel(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
+        self._manager.add(SubmittedChannel(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
         self.channels += 1
         self._write_state()
-        kind = (
-            f"{'span' if form.spans else 'singular'} {form.compression.value} {'blobs' if form.blobs else 'calldata'}"
+        batch, da = "span" if channel.spans else "singular", "blobs" if channel.blobs else "calldata"
+        _print(
+            f"submitted channel first={blocks[0].number} last={last.number} batch={batch} "
+            f"compression={channel.compression.value} da={da} transactions={len(hashes)}"
         )
-        _say(f"posted blocks {blocks[0].number} to {last.number} as {kind}: {len(hashes)} transactions")
 
-    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, form: ChannelConfig) -> bytes:
+    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, channel: ChannelConfig) -> bytes:
         batches = [block.batch for block in blocks]
-        if form.spans:
-            encoded = [span_batch(batches, self._settings.rollup.genesis.l2_time, parent_origin)]
+        if channel.spans:
+            encoded = [span_batch(batches, self._config.rollup.genesis.l2_time, parent_origin)]
         else:
             encoded = [singular_batch(batch) for batch in batches]
-        return channel_body(encoded, form.compression)
+        return channel_body(encoded, channel.compression)
 
     async def _next_nonce(self) -> int:
         if not self._chain_id:
             self._chain_id = int(await self._l1.call("eth_chainId"), 16)
-        address = to_hex(self._settings.key.address)
+        address = to_hex(self._config.key.address)
         return int(await self._l1.call("eth_getTransactionCount", address, "pending"), 16)
 
     async def _send_blobs(self, items: Sequence[bytes]) -> list[bytes]:
         nonce, hashes = await self._next_nonce(), list[bytes]()
-        key, inbox = self._settings.key, self._settings.rollup.batch_inbox
+        key, inbox = self._config.key, self._config.rollup.batch_inbox
         for at in range(0, len(items), BLOBS_PER_TRANSACTION):
             blobs = [encode_blob(item) for item in items[at : at + BLOBS_PER_TRANSACTION]]
-            built = blob_transaction(key, self._chain_id, nonce + len(hashes), inbox, blobs, BLOB_TX_GAS, FEES)
+            built = blob_transaction(key, self._chain_id, nonce + len(hashes), inbox, blobs, BASE_GAS, FEES)
             await self._l1.call("eth_sendRawTransaction", to_hex(built.pooled))
             hashes.append(built.hash)
             self.blobs += len(blobs)
@@ -151,20 +155,20 @@ class BatchSubmitter:
 
     async def _send_calldata(self, items: Sequence[bytes]) -> list[bytes]:
         nonce, hashes = await self._next_nonce(), list[bytes]()
-        key, inbox = self._settings.key, self._settings.rollup.batch_inbox
+        key, inbox = self._config.key, self._config.rollup.batch_inbox
         for item in items:
-            gas = BLOB_TX_GAS + 40 * len(item)
+            gas = BASE_GAS + CALLDATA_GAS_PER_BYTE * len(item)
             raw = dynamic_fee_transaction(key, self._chain_id, nonce + len(hashes), inbox, 0, item, gas, FEES)
             await self._l1.call("eth_sendRawTransaction", to_hex(raw))
             hashes.append(keccak256(raw))
         return hashes
 
     def _write_state(self) -> None:
-        path = self._settings.state_file
+        path = self._config.state_file
         if path is not None:
             fresh = path.with_suffix(".new")
             fresh.write_text(
-                json.dumps({"channels": self.channels, "blobs": self.blobs, "restarts": self._plan.restarts})
+                json.dumps({"channels": self.channels, "blobs": self.blobs, "restarts": self._manager.restarts})
             )
             fresh.replace(path)
 
@@ -174,16 +178,17 @@ class BatchSubmitter:
             await client.close()
 
 
-def _data_items(body: bytes, form: ChannelConfig) -> list[bytes]:
-    size = MAX_BLOB_DATA - 1 if form.blobs else CALLDATA_FRAME_BYTES
+def _data_items(body: bytes, channel: ChannelConfig) -> list[bytes]:
+    size = MAX_BLOB_DATA - 1 if channel.blobs else CALLDATA_FRAME_BYTES
     return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"batcher: {text}", flush=True)
 
 
-def _settings(argv: Sequence[str]) -> BatcherConfig:
+def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
+    """The configuration from command-line arguments."""
     parser = argparse.ArgumentParser(
         prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
     )
@@ -195,7 +200,7 @@ def _settings(argv: Sequence[str]) -> BatcherConfig:
     parser.add_argument("--batch", choices=("span", "singular"), default="span", help="span: once Delta is active")
     parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs", help="blobs: once Ecotone is active")
     parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli", help="brotli: once Fjord is")
-    parser.add_argument("--state-file", type=Path, help="counts of what was posted, as JSON, kept current")
+    parser.add_argument("--state-file", type=Path, help="JSON file with counts of channels and blobs, kept current")
     given = parser.parse_args(argv)
     return BatcherConfig(
         l1=given.l1,
@@ -203,26 +208,26 @@ def _settings(argv: Sequence[str]) -> BatcherConfig:
         node=given.node,
         rollup=parse_rollup_config(given.rollup.read_bytes()).config,
         key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
-        form=ChannelConfig(given.batch == "span", given.da == "blobs", Compression(given.compression)),
+        channel=ChannelConfig(given.batch == "span", given.da == "blobs", Compression(given.compression)),
         state_file=given.state_file,
     )
 
 
-async def _run(settings: BatcherConfig) -> None:
-    batcher = BatchSubmitter(settings)
+async def _run(config: BatcherConfig) -> None:
+    submitter = BatchSubmitter(config)
     try:
-        if settings.form.blobs:
+        if config.channel.blobs:
             await asyncio.to_thread(load_setup)
-        await batcher.run()
+        await submitter.run()
     finally:
-        await batcher.close()
+        await submitter.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal ends it."""
-    settings: Any = _settings(sys.argv[1:] if argv is None else argv)
+    """Runs until a signal stops it."""
+    config = parse_arguments(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(_run(settings))
+        asyncio.run(_run(config))
     except KeyboardInterrupt:
         return 0
     return 0

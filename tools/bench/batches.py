@@ -1,5 +1,5 @@
-"""`rollup-node batches` over recorded L1 blocks from a loopback L1, against the native calls alone: JSON, keccak, KZG,
-signature recovery and decompression of the same data. Both are counted after start-up."""
+"""Compares `rollup-node batches` over recorded L1 blocks with the native calls of the same work alone (JSON, keccak,
+KZG, signature recovery, decompression). Both are measured after start-up."""
 
 import argparse
 import json
@@ -40,7 +40,7 @@ ENDED = re.compile(r"t=(\S+) .*msg=\"process ended\" name=derivation ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when the bound is missed."""
+    """Prints the figures; 1 when the bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the recording (op_sepolia_replay of the shared data)")
     parser.add_argument("--runs", type=int, default=5)
@@ -69,11 +69,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_seconds(url: str, workers: int) -> float:
-    """From the start of the process that lists to its end, by the node's own log."""
+    """Seconds from the start of the listing process to its end, by the node's log."""
     options = ["--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--workers", str(workers)]
-    words = ["batches", *options, "--from-l1", str(FIRST), "--to-l1", str(LAST), "--json", "--log.level", "info"]
+    arguments = ["batches", *options, "--from-l1", str(FIRST), "--to-l1", str(LAST), "--json", "--log.level", "info"]
     done = subprocess.run(
-        [sys.executable, "-m", "rollup_node.node", *words], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-m", "rollup_node.node", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
     assert len(done.stdout.splitlines()) == 26
     started, ended = STARTED.search(done.stderr), ENDED.search(done.stderr)
@@ -82,7 +82,7 @@ def command_seconds(url: str, workers: int) -> float:
 
 
 def native_calls(url: str, recorded: Recording) -> Recorded:
-    """The calls into native code that the same work makes, noted while our code does it once in this process."""
+    """The calls into native code that the work makes, recorded while this process does it once."""
     config = find_network("op-sepolia").config
     bodies = {number: _fetch(url, "eth_getBlockByNumber", hex(number), True) for number in range(FIRST, LAST + 1)}
     functions = (
@@ -137,14 +137,14 @@ def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) 
 
 
 def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> Recorded:
-    """Whole-channel decompression of what is listed, by the libraries' one-shot calls."""
+    """One-shot decompression of each listed channel by the native library."""
     with recording(channel_body.open_body) as opened:
         _list(config, blocks, recorded)
     return [(decompress, arguments[:1], {}) for _, arguments, _ in opened]
 
 
 def decompress(body: bytes) -> bytes:
-    """All a channel holds, unterminated streams included."""
+    """The decompressed channel body, also of a stream without its end mark."""
     if body[0] == 1:
         return bytes(brotlicffi.decompress(body[1:]))
     return zlib.decompressobj().decompress(body)

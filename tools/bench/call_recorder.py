@@ -1,4 +1,4 @@
-"""Which native calls a piece of our code makes, so that they can be timed alone: the bound of what Python adds."""
+"""Records the native calls that a piece of code makes, to time them alone: the floor under what Python can reach."""
 
 import sys
 import time
@@ -11,11 +11,13 @@ Recorded = list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
 
 @contextmanager
 def recording(*functions: Callable[..., Any]) -> Iterator[Recorded]:
-    """Notes every call of `functions` made through our own modules' names, with its arguments."""
+    """Records every call of `functions` through a name in one of our modules, with its arguments.
+
+    Native functions have no hook, so each module's name for one is replaced by a wrapper while the context lasts."""
     calls: Recorded = []
     replaced: list[tuple[Any, str, Any]] = []
     for function in functions:
-        wrapper = _noting(function, calls)
+        wrapper = _wrapper(function, calls)
         for name, module in list(sys.modules.items()):
             if not name.startswith("rollup_node."):
                 continue
@@ -30,16 +32,16 @@ def recording(*functions: Callable[..., Any]) -> Iterator[Recorded]:
             setattr(module, attribute, value)
 
 
-def _noting(function: Callable[..., Any], calls: Recorded) -> Callable[..., Any]:
-    def noted(*arguments: Any, **named: Any) -> Any:
+def _wrapper(function: Callable[..., Any], calls: Recorded) -> Callable[..., Any]:
+    def recorded(*arguments: Any, **named: Any) -> Any:
         calls.append((function, arguments, named))
         return function(*arguments, **named)
 
-    return noted
+    return recorded
 
 
 def seconds_of(calls: Recorded) -> float:
-    """How long the calls take by themselves."""
+    """Wall-clock seconds of the recorded calls alone."""
     started = time.perf_counter()
     for function, arguments, named in calls:
         function(*arguments, **named)

@@ -1,5 +1,5 @@
-"""From channel body to payload attributes in engine JSON, against the native calls of the same work alone; the rules
-without decoding; memory over a long run; and what a second worker brings."""
+"""Measures derivation from channel bodies to payload attributes as engine JSON, compared with the native calls of the
+same work; the rules without decoding; memory over a long run; and the speed-up by a second worker."""
 
 import argparse
 import resource
@@ -27,12 +27,12 @@ from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.measure import Figure, repeat, show
 
 RATIO, RULES_US, SCALING, GROWTH_MIB = 2.2, 25.0, 1.5, 20.0
-KECCAKS_A_BLOCK = 2
+KECCAKS_PER_BLOCK = 2
 MICRO = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is missed."""
+    """Prints the figures; 1 when a bound is exceeded or a floor missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("channels", type=Path, help="the folder of recorded channels (channels of the shared data)")
     parser.add_argument("--blocks", type=int, default=1200)
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class DerivationRun:
-    """The derivation of a chain, with what it answers the deriver made before, so that only the deriver is measured."""
+    """Derives a chain with all inputs of the deriver prepared, so that a run measures only the deriver."""
 
     def __init__(self, chain: synthetic_chain.SyntheticChain) -> None:
         self._chain = chain
@@ -87,8 +87,7 @@ class DerivationRun:
             pass
 
     def seconds(self, decoding: bool) -> float:
-        """Of one derivation: from the L1 blocks to the engine's JSON, or the sequential part of it, without decoding
-        and encoding."""
+        """CPU seconds of one derivation: with `decoding` from L1 blocks to engine JSON, else its sequential part."""
         started = time.process_time()
         for each in self._derive(decoding):
             if decoding:
@@ -120,23 +119,23 @@ class DerivationRun:
             elif isinstance(output, NeedL1Block):
                 deriver.add_l1_block(self._blocks[output.number])
             else:
-                raise RuntimeError(f"the made-up chain does not derive: {output}")
+                raise RuntimeError(f"the synthetic chain does not derive: {output}")
 
 
 def native_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
-    """Decompression, hashing, hexadecimal and JSON of the same data."""
+    """CPU seconds of decompressing, hashing, hex encoding and JSON encoding the same data."""
     started = time.process_time()
     for body in chain.bodies:
         brotlicffi.decompress(body[1:])
     for each in attributes:
-        for _ in range(KECCAKS_A_BLOCK):
+        for _ in range(KECCAKS_PER_BLOCK):
             keccak256(each.transactions[0])
         msgspec.json.encode({"transactions": [raw.hex() for raw in each.transactions]})
     return time.process_time() - started
 
 
 def building_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
-    """The building of attributes alone."""
+    """CPU seconds of building the attributes alone."""
     config = synthetic_chain.config()
     system = config.genesis.system_config
     refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
@@ -150,7 +149,7 @@ def building_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence
 
 
 def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
-    """How much more memory is resident at the worst after the first fifth of a long run than within it, in MiB."""
+    """Growth of the peak resident memory after the first fifth of a long run, in MiB."""
     config = synthetic_chain.config()
     deriver = Deriver(config, L1_CHAINS[1])
     safe, system = synthetic_chain.l2_ref(0), config.genesis.system_config
@@ -173,7 +172,7 @@ def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """The resident set size of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 

@@ -1,5 +1,5 @@
-"""A made-up OP-like chain for benchmarks of derivation: real transactions in blocks of 20, in span batches, brotli, on
-L1 blocks of 12 s. All forks to Jovian are active, so that batches go through today's rules."""
+"""A synthetic OP Stack chain for benchmarks of derivation: recorded transactions in blocks of 20, span batches, brotli,
+L1 blocks every 12 s. All forks up to Jovian are active."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from rollup_node.tools.batcher.batches import BatchBlock, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 
 TRANSACTIONS = 20
-BLOCKS_A_SPAN = 120
+BLOCKS_PER_SPAN = 120
 BLOCK_TIME, L1_BLOCK_TIME = 2, 12
 L1_GENESIS, GENESIS_TIME = 20_000_000, 1_770_000_000
 BATCHER, INBOX = b"\xba" * 20, b"\xff" * 20
@@ -27,17 +27,17 @@ ACTIVE = FORK_NAMES[1 : FORK_NAMES.index("jovian") + 1]
 
 
 def l1_hash(number: int) -> Hash:
-    """Of the made-up L1 block."""
+    """The hash of an L1 block of the synthetic chain."""
     return keccak256(b"L1" + number.to_bytes(8, "big"))
 
 
 def l2_hash(number: int) -> Hash:
-    """Of the made-up L2 block."""
+    """The hash of an L2 block of the synthetic chain."""
     return keccak256(b"L2" + number.to_bytes(8, "big"))
 
 
 def config() -> RollupConfig:
-    """The chain's parameters: OP Mainnet's, begun anew."""
+    """The chain's rollup config: OP Mainnet's parameters with a genesis of its own."""
     mainnet = find_network("op-mainnet").config
     system = SystemConfig(BATCHER, bytes(32), b"\x01" + bytes(31), 60_000_000)
     return RollupConfig(
@@ -57,18 +57,18 @@ def config() -> RollupConfig:
 
 
 def origin_number(number: int) -> int:
-    """The L1 origin of an L2 block."""
+    """The number of an L2 block's L1 origin."""
     return L1_GENESIS + number * BLOCK_TIME // L1_BLOCK_TIME
 
 
 def l1_header(number: int) -> L1Header:
-    """The made-up L1 header."""
+    """The header of an L1 block of the synthetic chain."""
     time = GENESIS_TIME + (number - L1_GENESIS) * L1_BLOCK_TIME
     return L1Header(l1_hash(number), number, l1_hash(number - 1), time, bytes(32), 10**9, 0, bytes(32))
 
 
 def l2_ref(number: int) -> L2BlockRef:
-    """The made-up L2 block."""
+    """The reference of an L2 block of the synthetic chain."""
     origin = origin_number(number)
     first = -(-(origin - L1_GENESIS) * L1_BLOCK_TIME // BLOCK_TIME)
     return L2BlockRef(
@@ -94,7 +94,7 @@ def real_transactions(channels: Path) -> list[bytes]:
 
 @dataclass(frozen=True)
 class SyntheticChain:
-    """L1 blocks with the batches of L2 blocks 1 to `blocks` in them."""
+    """L1 blocks that carry the batches of L2 blocks 1 to `blocks`; `at` is their batcher data by L1 number."""
 
     blocks: int
     bodies: tuple[bytes, ...]
@@ -103,17 +103,17 @@ class SyntheticChain:
     at: dict[int, tuple[bytes, ...]]
 
     def l1_block(self, number: int) -> L1Block:
-        """The L1 block of a number."""
+        """The L1 block with a number."""
         inbox = tuple(InboxTransaction(2, BATCHER, data, ()) for data in self.at.get(number, ()))
         return L1Block(l1_header(number), inbox, (), ())
 
 
 def make(blocks: int, pool: Sequence[bytes]) -> SyntheticChain:
-    """Encodes the chain; each span lies in the L1 block after its last origin."""
+    """Encodes the chain from a pool of transactions; each span is in the L1 block after its last origin."""
     bodies: list[bytes] = []
     at: dict[int, tuple[bytes, ...]] = {}
-    for first in range(1, blocks + 1, BLOCKS_A_SPAN):
-        numbers = range(first, min(first + BLOCKS_A_SPAN, blocks + 1))
+    for first in range(1, blocks + 1, BLOCKS_PER_SPAN):
+        numbers = range(first, min(first + BLOCKS_PER_SPAN, blocks + 1))
         batch = span_batch(list(_batch_blocks(numbers, pool)), GENESIS_TIME, origin_number(first - 1))
         body = channel_body([batch], Compression.BROTLI)
         bodies.append(body)

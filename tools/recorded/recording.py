@@ -1,6 +1,6 @@
-"""The recording: L1 headers in a row with transactions and receipts of most, and blobs by versioned hash.
+"""A recording of L1: consecutive headers, the transactions and receipts of most blocks, and blobs by versioned hash.
 
-What was not recorded is `NotRecorded`, with what and why; it is never answered as if it did not exist.
+A lookup of data that was not recorded raises NotRecorded: the data exists on L1, so "null" would be a wrong answer.
 """
 
 import gzip
@@ -19,12 +19,12 @@ BLOCKS_FILE = "l1_blocks.jsonl.gz"
 
 
 class NotRecorded(LookupError):
-    """The recording does not hold this."""
+    """The recording lacks the data; the text names it."""
 
 
 @dataclass(frozen=True)
 class RecordedBlock:
-    """One L1 block as recorded: RLP of its header, transactions and receipts, the latter two where they were kept."""
+    """An L1 block as RLP of its header, transactions and receipts; None where transactions or receipts are missing."""
 
     number: int
     hash: bytes
@@ -34,6 +34,7 @@ class RecordedBlock:
 
     @cached_property
     def header(self) -> dict[str, Any]:
+        """The header's fields by their JSON-RPC names."""
         return header_json(self.hash, self.header_rlp)
 
     @property
@@ -42,6 +43,7 @@ class RecordedBlock:
 
     @cached_property
     def transactions_json(self) -> list[dict[str, Any]]:
+        """Transaction objects with their senders. Raises NotRecorded without transactions."""
         if self.transactions is None:
             raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         base_fee = int(self.header["baseFeePerGas"], 16)
@@ -51,14 +53,14 @@ class RecordedBlock:
         ]
 
     def block(self, full: bool) -> dict[str, Any]:
-        """The answer of eth_getBlockBy*, with transaction objects or hashes."""
+        """The response of eth_getBlockBy*, with transaction objects or hashes. Raises NotRecorded without them."""
         if self.transactions is None:
             raise NotRecorded(f"the transactions of L1 block {self.number} were not recorded")
         listed = self.transactions_json if full else [to_hex(keccak256(raw)) for raw in self.transactions]
         return block_json(self.header, self.header_rlp, listed)
 
     def receipts_json(self) -> list[dict[str, Any]]:
-        """The answer of eth_getBlockReceipts."""
+        """The response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
         if self.receipts is None:
             raise NotRecorded(f"the receipts of L1 block {self.number} were not recorded")
         answers: list[dict[str, Any]] = []
@@ -71,7 +73,7 @@ class RecordedBlock:
         return answers
 
     def blob_hashes(self) -> list[bytes]:
-        """The versioned hashes of the block's blob transactions, in order: their places are the blob indices."""
+        """Versioned hashes of the block's blob transactions in block order: a hash's position is its blob index."""
         found: list[bytes] = []
         for raw in self.transactions or ():
             if raw[0] == 3:
@@ -82,7 +84,7 @@ class RecordedBlock:
 
 
 class Recording:
-    """All blocks of a recording by number and hash, and its blobs."""
+    """The blocks of a recording by number and hash, and its blobs with their commitments by versioned hash."""
 
     def __init__(self, blocks: list[RecordedBlock], blobs: dict[bytes, tuple[bytes, bytes]]) -> None:
         self.by_number = {block.number: block for block in blocks}
@@ -106,17 +108,19 @@ class Recording:
         return cls(blocks, blobs)
 
     def block(self, number: int) -> RecordedBlock:
+        """The block with a number. Raises NotRecorded outside of the recording."""
         if number not in self.by_number:
-            raise NotRecorded(f"L1 block {number} was not recorded (there are {self.first} to {self.last})")
+            raise NotRecorded(f"L1 block {number} was not recorded (the recording has {self.first} to {self.last})")
         return self.by_number[number]
 
     def block_by_hash(self, block_hash: bytes) -> RecordedBlock:
+        """The block with a hash. Raises NotRecorded outside of the recording."""
         if block_hash not in self.by_hash:
             raise NotRecorded(f"L1 block {to_hex(block_hash)} was not recorded")
         return self.by_hash[block_hash]
 
     def last_with_transactions(self) -> RecordedBlock:
-        """The newest block that can be served whole: it is shown as head."""
+        """The newest block with transactions, which is served as the head."""
         return max(
             (block for block in self.by_number.values() if block.transactions is not None),
             key=lambda block: block.number,

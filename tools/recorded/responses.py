@@ -1,4 +1,4 @@
-"""JSON-RPC forms of L1 headers, transactions and receipts from their RLP."""
+"""JSON-RPC objects of L1 headers, transactions and receipts, made from their RLP."""
 
 from typing import Any
 
@@ -10,7 +10,6 @@ from rollup_node.stages.protocol.keccak import keccak256
 
 Json = dict[str, Any]
 
-# (name in JSON, is a number) in RLP order
 HEADER_FIELDS = (
     ("parentHash", False),
     ("sha3Uncles", False),
@@ -34,6 +33,7 @@ HEADER_FIELDS = (
     ("parentBeaconBlockRoot", False),
     ("requestsHash", False),
 )
+"""Name in JSON-RPC, and whether the value is a quantity, in RLP order."""
 LEGACY = ("nonce", "gasPrice", "gas", "to", "value", "input", "v", "r", "s")
 TYPED = {
     1: ("chainId", "nonce", "gasPrice", "gas", "to", "value", "input", "accessList", "yParity", "r", "s"),
@@ -69,7 +69,7 @@ def _fields(item: rlp.Item) -> list[rlp.Item]:
 
 
 def header_json(block_hash: bytes, header_rlp: bytes) -> Json:
-    """Header fields by their RPC names; those the header does not have are left out."""
+    """Header fields by their JSON-RPC names, without those that the header's fork does not have."""
     fields = _fields(rlp.decode(header_rlp))
     answer: Json = {"hash": to_hex(block_hash)}
     for (name, is_number), value in zip(HEADER_FIELDS, fields, strict=False):
@@ -78,7 +78,7 @@ def header_json(block_hash: bytes, header_rlp: bytes) -> Json:
 
 
 def block_json(header: Json, header_rlp: bytes, transactions: list[Any]) -> Json:
-    """A block; its withdrawals were not recorded, so only those of an empty root can be listed."""
+    """A block object. It has no `withdrawals`, since they were not recorded."""
     return {**header, "size": hex(len(header_rlp)), "uncles": [], "transactions": transactions}
 
 
@@ -153,7 +153,7 @@ def _minimal(value: int) -> bytes:
 
 
 def receipt_json(raw: bytes, transaction: Json, first_log: int, gas_before: int) -> Json:
-    """A receipt with its logs numbered from `first_log` on; `gas_before` is the cumulative gas before it."""
+    """A receipt object. `first_log` is the index of its first log in the block, `gas_before` the gas used before it."""
     kind = raw[0] if raw[0] < 0x80 else 0
     status, cumulative, bloom, logs = _fields(rlp.decode(raw[1:] if kind else raw))
     place = {

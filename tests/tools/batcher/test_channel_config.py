@@ -1,4 +1,4 @@
-"""Nothing is posted in a form before derivation takes it."""
+"""The channel configuration: each part takes its older form until derivation reads the newer one."""
 
 import pytest
 
@@ -7,22 +7,22 @@ from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_co
 from rollup_node.tools.batcher.channels import Compression
 
 SCHEDULE = ForkSchedule({"regolith": 0, "canyon": 0, "delta": 20, "ecotone": 30, "fjord": 40}, 2, 300, 600)
-BEST = ChannelConfig(True, True, Compression.BROTLI)
-PLAIN = ChannelConfig(False, False, Compression.ZLIB)
+NEWEST = ChannelConfig(True, True, Compression.BROTLI)
+OLDEST = ChannelConfig(False, False, Compression.ZLIB)
 
 
 @pytest.mark.parametrize(
     ("l1_time", "origin_time", "expected"),
     [
-        (19, 19, PLAIN),
-        (20, 18, PLAIN),
+        (19, 19, OLDEST),
+        (20, 18, OLDEST),
         (20, 20, ChannelConfig(True, False, Compression.ZLIB)),
         (29, 20, ChannelConfig(True, False, Compression.ZLIB)),
         (30, 19, ChannelConfig(False, True, Compression.ZLIB)),
         (39, 36, ChannelConfig(True, True, Compression.ZLIB)),
-        (40, 38, BEST),
+        (40, 38, NEWEST),
     ],
 )
-def test_the_best_form_in_force(l1_time: int, origin_time: int, expected: ChannelConfig) -> None:
-    assert supported_config(BEST, SCHEDULE, l1_time, origin_time) == expected
-    assert supported_config(PLAIN, SCHEDULE, l1_time, origin_time) == PLAIN
+def test_supported_config_by_fork(l1_time: int, origin_time: int, expected: ChannelConfig) -> None:
+    assert supported_config(NEWEST, SCHEDULE, l1_time, origin_time) == expected
+    assert supported_config(OLDEST, SCHEDULE, l1_time, origin_time) == OLDEST

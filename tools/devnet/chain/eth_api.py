@@ -55,21 +55,21 @@ class LogFilter(NamedTuple):
 
 
 class EthApi:
-    """Answers questions about a ledger."""
+    """Answers questions about a backend."""
 
-    def __init__(self, ledger: EthBackend, client_version: str) -> None:
-        self._ledger = ledger
+    def __init__(self, backend: EthBackend, client_version: str) -> None:
+        self._backend = backend
         self._version = client_version
 
     def methods(self) -> dict[str, Method]:
         """The table."""
         return {
             "web3_clientVersion": lambda: self._version,
-            "net_version": lambda: str(self._ledger.chain_id),
-            "eth_chainId": lambda: hex(self._ledger.chain_id),
+            "net_version": lambda: str(self._backend.chain_id),
+            "eth_chainId": lambda: hex(self._backend.chain_id),
             "eth_syncing": lambda: False,
             "eth_accounts": list,
-            "eth_blockNumber": lambda: hex(self._ledger.chain.head.number),
+            "eth_blockNumber": lambda: hex(self._backend.chain.head.number),
             "eth_getBlockByNumber": self.block_by_tag,
             "eth_getBlockByHash": self.block_by_hash,
             "eth_getBlockTransactionCountByNumber": self.transaction_count_of_block,
@@ -98,7 +98,7 @@ class EthApi:
 
     def find(self, tag: Any) -> Block | None:
         """The block of a tag, a number, a hash, or an object with one of the latter."""
-        chain = self._ledger.chain
+        chain = self._backend.chain
         if isinstance(tag, dict):
             tag = tag.get("blockHash") or tag.get("blockNumber")
         labels = {
@@ -123,7 +123,7 @@ class EthApi:
 
     def state(self, tag: Any) -> State:
         """The state after a block."""
-        return State(self._ledger.store, self.require(tag).header.state_root)
+        return State(self._backend.store, self.require(tag).header.state_root)
 
     # --- blocks, transactions, receipts ----------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class EthApi:
         return None if block is None else block_json(block, full)
 
     def block_by_hash(self, block_hash: Any, full: bool = False) -> dict[str, Any] | None:
-        block = self._ledger.chain.get(hash_from_hex(block_hash))
+        block = self._backend.chain.get(hash_from_hex(block_hash))
         return None if block is None else block_json(block, full)
 
     def transaction_count_of_block(self, tag: Any) -> str | None:
@@ -145,14 +145,14 @@ class EthApi:
 
     def transaction(self, transaction_hash: Any) -> dict[str, Any] | None:
         wanted = hash_from_hex(transaction_hash)
-        place = self._ledger.chain.place(wanted)
+        place = self._backend.chain.place(wanted)
         if place is not None:
             return transaction_json(place.block, place.position)
-        waiting = self._ledger.pool.get(wanted)
+        waiting = self._backend.pool.get(wanted)
         return None if waiting is None else bare_transaction_json(waiting)
 
     def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
-        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
+        place = self._backend.chain.place(hash_from_hex(transaction_hash))
         return None if place is None else receipt_json(place.block, place.position)
 
     def raw_block(self, tag: Any) -> str:
@@ -167,7 +167,7 @@ class EthApi:
         return to_hex(rlp.encode_list(parts))
 
     def raw_transaction(self, transaction_hash: Any) -> str:
-        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
+        place = self._backend.chain.place(hash_from_hex(transaction_hash))
         return "0x" if place is None else to_hex(place.block.executed[place.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ class EthApi:
         else:
             first, last = self.require(query.get("fromBlock")), self.require(query.get("toBlock"))
             numbers = range(first.number, last.number + 1)
-            blocks = [block for number in numbers if (block := self._ledger.chain.at(number)) is not None]
+            blocks = [block for number in numbers if (block := self._backend.chain.at(number)) is not None]
         wanted = _filter(query)
         found: list[dict[str, Any]] = []
         for block in blocks:
@@ -204,7 +204,7 @@ class EthApi:
     def transaction_count(self, address: Any, tag: Any = "latest") -> str:
         sender = address_from_hex(address)
         nonce = self.state(tag).nonce(sender)
-        return hex(self._ledger.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
+        return hex(self._backend.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
 
     def code(self, address: Any, tag: Any = "latest") -> str:
         return to_hex(self.state(tag).code(address_from_hex(address)))
@@ -247,9 +247,9 @@ class EthApi:
     def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
         block, call = self.require(tag), call_from_json(_object(found))
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
-        state = State(self._ledger.store, block.header.state_root)
+        state = State(self._backend.store, block.header.state_root)
         try:
-            outcome = run(state, self._ledger.evm_rules(block.header.timestamp), self._context(block), call, gas)
+            outcome = run(state, self._backend.evm_rules(block.header.timestamp), self._context(block), call, gas)
         except InvalidTransaction as error:
             raise RpcError(SERVER_ERROR, str(error)) from None
         if not outcome.succeeded:
@@ -268,22 +268,22 @@ class EthApi:
             gas_limit=header.gas_limit,
             base_fee=header.base_fee or 0,
             prev_randao=header.mix_hash,
-            chain_id=self._ledger.chain_id,
-            block_hash=self._ledger.chain.hashes_before(block),
+            chain_id=self._backend.chain_id,
+            block_hash=self._backend.chain.hashes_before(block),
         )
 
     def gas_price(self) -> str:
-        return hex((self._ledger.chain.head.header.base_fee or 0) + TIP)
+        return hex((self._backend.chain.head.header.base_fee or 0) + TIP)
 
     def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
         """Base fees and fill of the last blocks; every reward is the tip that always suffices here."""
         last = self.require(newest)
         wanted = min(count if type(count) is int else from_quantity(count), _MAX_HISTORY, last.number + 1)
-        blocks = [self._ledger.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]
+        blocks = [self._backend.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]
         history: dict[str, Any] = {
             "oldestBlock": hex(blocks[0].number if blocks else last.number),
             "baseFeePerGas": [hex(block.header.base_fee or 0) for block in blocks]
-            + [hex(self._ledger.next_base_fee(last))],
+            + [hex(self._backend.next_base_fee(last))],
             "gasUsedRatio": [block.header.gas_used / block.header.gas_limit for block in blocks],
         }
         if isinstance(percentiles, list) and percentiles:
@@ -292,7 +292,7 @@ class EthApi:
 
     def send(self, raw: Any) -> str:
         try:
-            return to_hex(self._ledger.send(from_hex(raw)))
+            return to_hex(self._backend.send(from_hex(raw)))
         except InvalidTransaction as error:
             raise RpcError(SERVER_ERROR, str(error)) from None
 

@@ -1,4 +1,4 @@
-"""The Engine API over a ledger: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities
+"""The Engine API over a backend: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities
 (node-behaviour 11)."""
 
 import hashlib
@@ -43,11 +43,11 @@ class PayloadJob:
         self.unsealed: L2Execution | None = execution
         self._block: Block | None = None
 
-    def seal(self, ledger: L2Backend, from_pool: bool) -> Block:
+    def seal(self, backend: L2Backend, from_pool: bool) -> Block:
         """The finished block; what it was made from is let go."""
         if self.unsealed is not None:
             if from_pool:
-                ledger.fill(self.unsealed)
+                backend.fill(self.unsealed)
             self._block, self.unsealed = self.unsealed.seal(), None
         assert self._block is not None
         return self._block
@@ -64,8 +64,8 @@ class ForkchoiceState(NamedTuple):
 class EngineApi:
     """Answers a rollup node. What it accepts is written to the journal, if there is one."""
 
-    def __init__(self, ledger: L2Backend, journal: Journal | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, backend: L2Backend, journal: Journal | None = None) -> None:
+        self._backend = backend
         self._journal = journal
         self._jobs: dict[str, PayloadJob] = {}
         self._built: dict[Hash, Block] = {}
@@ -89,13 +89,13 @@ class EngineApi:
         heads = _heads(state)
         if heads.head in self._invalid:
             return _forkchoice(_status("INVALID", self._invalid[heads.head], "links to a previously rejected block"))
-        head = self._ledger.chain.get(heads.head)
+        head = self._backend.chain.get(heads.head)
         if head is None:
             return _forkchoice(_status("SYNCING", None))
         safe, finalized = self._label(head, heads.safe), self._label(head, heads.finalized)
-        self._ledger.set_head(head)
-        self._ledger.chain.safe = safe or self._ledger.chain.safe
-        self._ledger.chain.finalized = finalized or self._ledger.chain.finalized
+        self._backend.set_head(head)
+        self._backend.chain.safe = safe or self._backend.chain.safe
+        self._backend.chain.finalized = finalized or self._backend.chain.finalized
         if self._journal is not None:
             self._journal.follow(heads.head, heads.safe, heads.finalized)
         job = None if attributes is None else self._start_job(version, head, attributes)
@@ -105,7 +105,7 @@ class EngineApi:
         """The block of a label, which must be an ancestor of the head."""
         if label == ZERO_HASH:
             return None
-        chain = self._ledger.chain
+        chain = self._backend.chain
         block = chain.get(label)
         if block is None or block.number > head.number or chain.ancestor(head, block.number).hash != label:
             raise RpcError(
@@ -116,9 +116,9 @@ class EngineApi:
     def _start_job(self, version: int, head: Block, found: Any) -> str:
         attributes = self._attributes(version, found)
         try:
-            job = PayloadJob(self._ledger.begin(head, attributes))
+            job = PayloadJob(self._backend.begin(head, attributes))
             if attributes.no_tx_pool:
-                job.seal(self._ledger, from_pool=False)
+                job.seal(self._backend, from_pool=False)
         except InvalidBlock as error:
             raise _invalid_attributes(str(error)) from None
         identity = _payload_id(head.hash, attributes)
@@ -161,7 +161,7 @@ class EngineApi:
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
             raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
-        block = job.seal(self._ledger, from_pool=True)
+        block = job.seal(self._backend, from_pool=True)
         self._built[block.hash] = block
         while len(self._built) > _MAX_JOBS:
             self._built.pop(next(iter(self._built)))
@@ -184,7 +184,7 @@ class EngineApi:
             return _status(
                 "INVALID", None, f"blockhash mismatch: the payload hashes to {to_hex(payload_block_hash(payload))}"
             )
-        chain = self._ledger.chain
+        chain = self._backend.chain
         if chain.get(payload.block_hash) is not None:
             return _status("VALID", payload.block_hash)
         if payload.parent_hash in self._invalid:
@@ -194,7 +194,7 @@ class EngineApi:
             return _status("SYNCING", None)
         block = self._built.pop(payload.block_hash, None)
         try:
-            block = block or self._ledger.check(parent, payload)
+            block = block or self._backend.check(parent, payload)
         except InvalidBlock as error:
             return self._reject(payload.block_hash, parent.hash, str(error))
         chain.insert(block)
@@ -209,7 +209,7 @@ class EngineApi:
         return _status("INVALID", valid, reason)
 
     def _rules(self, timestamp: int) -> L2Rules:
-        return self._ledger.spec.schedule.l2(timestamp)
+        return self._backend.spec.schedule.l2(timestamp)
 
 
 def _heads(state: Any) -> ForkchoiceState:

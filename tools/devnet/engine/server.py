@@ -1,4 +1,4 @@
-"""The engine as a process: one ledger behind two ports, the Engine API for bearers of the JWT secret, eth_* for all."""
+"""The engine as a process: one backend behind two ports, the Engine API for bearers of the JWT secret, eth_* for all."""
 
 import asyncio
 import signal
@@ -31,12 +31,12 @@ class EngineServer:
         auth_port: int = 0,
         data_dir: Path | None = None,
     ) -> None:
-        self.ledger = L2Backend(genesis)
+        self.backend = L2Backend(genesis)
         self._journal = None if data_dir is None else Journal(data_dir)
         if self._journal is not None:
-            restore(self.ledger, self._journal)
-        public = EthApi(self.ledger, CLIENT_VERSION).methods()
-        private = public | EngineApi(self.ledger, self._journal).methods()
+            restore(self.backend, self._journal)
+        public = EthApi(self.backend, CLIENT_VERSION).methods()
+        private = public | EngineApi(self.backend, self._journal).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
@@ -52,22 +52,22 @@ class EngineServer:
             self._journal.close()
 
 
-def restore(ledger: L2Backend, journal: Journal) -> None:
-    """Brings a ledger to where its journal ends, by executing all blocks in it."""
-    chain = ledger.chain
+def restore(backend: L2Backend, journal: Journal) -> None:
+    """Brings a backend to where its journal ends, by executing all blocks in it."""
+    chain = backend.chain
     for entry in journal.entries():
         if "executionPayload" in entry:
             root = entry.get("parentBeaconBlockRoot")
             payload = payload_from_json(entry["executionPayload"], None if root is None else hash_from_hex(root))
             parent = chain.get(payload.parent_hash)
             if parent is not None:
-                chain.insert(ledger.check(parent, payload))
+                chain.insert(backend.check(parent, payload))
             continue
         head, safe, finalized = (
             chain.get(hash_from_hex(entry[f"{name}BlockHash"])) for name in ("head", "safe", "finalized")
         )
         if head is not None:
-            ledger.set_head(head)
+            backend.set_head(head)
             chain.safe, chain.finalized = safe or chain.safe, finalized or chain.finalized
 
 
@@ -78,7 +78,7 @@ async def serve(server: EngineServer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     await server.start()
-    genesis = server.ledger.chain.genesis
+    genesis = server.backend.chain.genesis
     print(f"genesis {to_hex(genesis.hash)}  http {server.http.url}  auth {server.auth.url}", flush=True)
     try:
         await stopping.wait()

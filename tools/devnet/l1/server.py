@@ -30,53 +30,53 @@ MAX_REORG = 64
 class L1Methods:
     """The eth_* methods and those that drive a development chain."""
 
-    def __init__(self, ledger: L1Backend) -> None:
-        self._ledger = ledger
+    def __init__(self, backend: L1Backend) -> None:
+        self._backend = backend
 
     def methods(self) -> dict[str, Method]:
         """The table."""
         return {
-            **EthApi(self._ledger, CLIENT_VERSION).methods(),
+            **EthApi(self._backend, CLIENT_VERSION).methods(),
             "evm_mine": self.mine,
             "dev_reorg": self.reorganise,
         }
 
     def mine(self) -> str:
         """Makes the block of the next slot at once."""
-        head = self._ledger.chain.head
-        return to_hex(self._ledger.mine(head.header.timestamp + self._ledger.slot_seconds).hash)
+        head = self._backend.chain.head
+        return to_hex(self._backend.mine(head.header.timestamp + self._backend.slot_seconds).hash)
 
     def reorganise(self, depth: Any) -> str:
         """Replaces the last blocks; the hash of the new head."""
         number = depth if isinstance(depth, int) else from_quantity(depth)
         if not 1 <= number <= MAX_REORG:
             raise RpcError(INVALID_PARAMS, f"a reorganisation replaces 1 to {MAX_REORG} blocks, not {number}")
-        return to_hex(self._ledger.reorganise(number).hash)
+        return to_hex(self._backend.reorganise(number).hash)
 
 
-async def mine_in_slots(ledger: L1Backend) -> None:
+async def mine_in_slots(backend: L1Backend) -> None:
     """A block at the begin of each slot; a slot that is late is missed, as on a real chain."""
     while True:
         now = time.time()
-        slot = ledger.slot_time(now)
-        if slot > ledger.chain.head.header.timestamp:
-            ledger.mine(slot)
-        await asyncio.sleep(max(0.01, slot + ledger.slot_seconds - time.time()))
+        slot = backend.slot_time(now)
+        if slot > backend.chain.head.header.timestamp:
+            backend.mine(slot)
+        await asyncio.sleep(max(0.01, slot + backend.slot_seconds - time.time()))
 
 
 async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
     """Serves and mines until cancelled."""
-    ledger = L1Backend(genesis, slot_seconds)
+    backend = L1Backend(genesis, slot_seconds)
     listeners = [
-        Listener(application(JsonRpc(L1Methods(ledger).methods())), port),
-        Listener(beacon.application(ledger), beacon_port),
+        Listener(application(JsonRpc(L1Methods(backend).methods())), port),
+        Listener(beacon.application(backend), beacon_port),
     ]
     for listener in listeners:
         await listener.start()
-    print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(ledger.chain.genesis.hash)}", flush=True)
+    print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
     await asyncio.to_thread(load_setup)
     try:
-        await mine_in_slots(ledger)
+        await mine_in_slots(backend)
     finally:
         for listener in listeners:
             await listener.stop()

@@ -50,10 +50,10 @@ def chain(storage: dict[str, str] | None = None) -> L1Backend:
     genesis = l1_genesis(1_700_000_000)
     stored = {to_hex(SIGNER_SLOT): to_hex(SIGNER.rjust(32, b"\0"))} if storage is None else storage
     genesis["alloc"][to_hex(CONTRACT)]["storage"] = stored
-    ledger = L1Backend(genesis, 2)
+    backend = L1Backend(genesis, 2)
     for number in range(1, 4):
-        ledger.mine(1_700_000_000 + 2 * number)
-    return ledger
+        backend.mine(1_700_000_000 + 2 * number)
+    return backend
 
 
 def read(
@@ -151,9 +151,9 @@ def test_no_head_is_waited_for() -> None:
     ],
 )
 def test_a_proof_that_does_not_hold_is_refused(spoil: Callable[[Any], Any]) -> None:
-    api = EthApi(ledger := chain(), "test").methods()
+    api = EthApi(backend := chain(), "test").methods()
     proof = api["eth_getProof"](to_hex(CONTRACT), [to_hex(SIGNER_SLOT)], "latest")
-    root = ledger.chain.head.header.state_root
+    root = backend.chain.head.header.state_root
     assert address_in(proven_value(proof, root, CONTRACT, SIGNER_SLOT)) == SIGNER
     with pytest.raises(InvalidDataError):
         proven_value(spoil(proof), root, CONTRACT, SIGNER_SLOT)

@@ -3,23 +3,24 @@
 from typing import Any
 
 from rollup_node.tools.devnet.chain.blocks import Block
+from tests.support.l2_test_chain import L2TestChain
 
 
-def grow(small: Any, ledger: Any, parent: Block, *transactions: bytes) -> Block:
+def grow(l2: Any, backend: Any, parent: Block, *transactions: bytes) -> Block:
     """A known block on any parent; the head stays."""
-    block: Block = ledger.begin(parent, small.attributes(parent.header, *transactions)).seal()
-    ledger.chain.insert(block)
+    block: Block = backend.begin(parent, l2.attributes(parent.header, *transactions)).seal()
+    backend.chain.insert(block)
     return block
 
 
-def test_heads_switch_between_branches(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    chain = ledger.chain
+def test_heads_switch_between_branches() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    chain = backend.chain
     genesis = chain.genesis
-    one = grow(small, ledger, genesis, small.transfer(0, 0))
-    two = grow(small, ledger, one)
-    other = grow(small, ledger, genesis, small.transfer(1, 0))
+    one = grow(l2, backend, genesis, l2.transfer(0, 0))
+    two = grow(l2, backend, one)
+    other = grow(l2, backend, genesis, l2.transfer(1, 0))
     assert chain.set_head(two).added == (one, two)
     chain.safe, chain.finalized = two, one
     moved, kept = one.transactions[1].hash, other.transactions[1].hash
@@ -33,14 +34,14 @@ def test_heads_switch_between_branches(small_chain: Any) -> None:
     assert chain.set_head(genesis).removed == (other,)
 
 
-def test_ancestors_and_block_hashes_are_of_the_blocks_own_branch(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    chain = ledger.chain
-    one = grow(small, ledger, chain.genesis, small.transfer(0, 0))
-    two = grow(small, ledger, one)
-    side_one = grow(small, ledger, chain.genesis, small.transfer(1, 0))
-    side_two = grow(small, ledger, side_one)
+def test_ancestors_and_block_hashes_are_of_the_blocks_own_branch() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    chain = backend.chain
+    one = grow(l2, backend, chain.genesis, l2.transfer(0, 0))
+    two = grow(l2, backend, one)
+    side_one = grow(l2, backend, chain.genesis, l2.transfer(1, 0))
+    side_two = grow(l2, backend, side_one)
     chain.set_head(two)
     assert chain.ancestor(two, 1) == one and chain.ancestor(side_two, 1) == side_one
     assert chain.ancestor(side_two, 0) == chain.genesis

@@ -13,6 +13,7 @@ from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
 from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
+from tests.support.l2_test_chain import L2TestChain
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 BALANCE_OF = keccak256(b"balanceOf(address)")[:4]
@@ -23,22 +24,22 @@ NOBODY = "0x" + "ab" * 32
 class Served:
     """A chain of three blocks with a few transactions, and its methods."""
 
-    def __init__(self, small: Any) -> None:
-        self.small = small
-        self.ledger = small.ledger()
-        small.extend(self.ledger, small.deposit(b"\xee" * 20, b"\xdd" * 20, mint=3), small.transfer(0, 0))
-        small.extend(self.ledger, small.transfer(0, 1, TOKEN, 0, MINT), small.transfer(1, 0, None, 0, b"\x60\x00"))
-        small.extend(self.ledger)
-        self.ledger.chain.safe = self.ledger.chain.at(1)
-        self.methods = EthApi(self.ledger, "test").methods()
+    def __init__(self, l2: Any) -> None:
+        self.l2 = l2
+        self.backend = l2.backend()
+        l2.extend(self.backend, l2.deposit(b"\xee" * 20, b"\xdd" * 20, mint=3), l2.transfer(0, 0))
+        l2.extend(self.backend, l2.transfer(0, 1, TOKEN, 0, MINT), l2.transfer(1, 0, None, 0, b"\x60\x00"))
+        l2.extend(self.backend)
+        self.backend.chain.safe = self.backend.chain.at(1)
+        self.methods = EthApi(self.backend, "test").methods()
 
     def __call__(self, method: str, *parameters: Any) -> Any:
         return self.methods[method](*parameters)
 
 
 @pytest.fixture
-def served(small_chain: Any) -> Served:
-    return Served(small_chain())
+def served() -> Served:
+    return Served(L2TestChain())
 
 
 def test_blocks_rebuild_to_their_hash_and_roots(served: Served) -> None:
@@ -60,7 +61,7 @@ def test_blocks_rebuild_to_their_hash_and_roots(served: Served) -> None:
 
 
 def test_tags(served: Served) -> None:
-    chain = served.ledger.chain
+    chain = served.backend.chain
     expected = {"latest": 3, "pending": 3, "safe": 1, "finalized": 0, "earliest": 0, "0x2": 2}
     for tag, number in expected.items():
         assert served("eth_getBlockByNumber", tag)["number"] == hex(number)
@@ -76,7 +77,7 @@ def test_tags(served: Served) -> None:
 
 
 def test_state_and_proofs(served: Served) -> None:
-    owner = to_hex(served.small.keys[0].address)
+    owner = to_hex(served.l2.keys[0].address)
     assert (
         served("eth_getTransactionCount", owner) == "0x2" and served("eth_getTransactionCount", owner, "0x0") == "0x0"
     )
@@ -93,7 +94,7 @@ def test_state_and_proofs(served: Served) -> None:
 
 
 def test_calls_and_estimates(served: Served) -> None:
-    owner = served.small.keys[0].address
+    owner = served.l2.keys[0].address
     balance = {"to": to_hex(TOKEN), "data": to_hex(BALANCE_OF + owner.rjust(32, b"\0"))}
     assert int(served("eth_call", balance), 16) == 100 and int(served("eth_call", balance, "0x1"), 16) == 0
     transfer = keccak256(b"transfer(address,uint256)")[:4] + bytes(31) + b"\x01" + (5).to_bytes(32, "big")
@@ -102,7 +103,7 @@ def test_calls_and_estimates(served: Served) -> None:
     assert raised.value.code == 3 and raised.value.data.startswith("0x4e487b71")
     mint = {"from": to_hex(owner), "to": to_hex(TOKEN), "data": to_hex(MINT)}
     estimate = int(served("eth_estimateGas", mint), 16)
-    block = served.small.extend(served.ledger, served.small.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
+    block = served.l2.extend(served.backend, served.l2.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
     assert block.executed[1].outcome.succeeded and estimate - block.executed[1].outcome.gas_used <= 64
     assert served("eth_estimateGas", {"from": to_hex(owner), "to": "0x" + "11" * 20, "value": "0x1"}) == hex(21_000)
     with pytest.raises(RpcError, match="insufficient funds"):
@@ -113,7 +114,7 @@ def test_logs_by_range_address_and_topic(served: Served) -> None:
     every = {"fromBlock": "0x0", "toBlock": "latest"}
     found = served("eth_getLogs", every | {"address": to_hex(TOKEN), "topics": [to_hex(TRANSFER)]})
     assert [log["blockNumber"] for log in found] == ["0x2"] and found[0]["address"] == to_hex(TOKEN)
-    owner = to_hex(served.small.keys[0].address.rjust(32, b"\0"))
+    owner = to_hex(served.l2.keys[0].address.rjust(32, b"\0"))
     assert served("eth_getLogs", every | {"topics": [None, None, [owner, NOBODY]]}) == found
     assert served("eth_getLogs", {"blockHash": found[0]["blockHash"]}) == found
     assert (
@@ -124,12 +125,12 @@ def test_logs_by_range_address_and_topic(served: Served) -> None:
 
 
 def test_sending_and_waiting(served: Served) -> None:
-    owner = to_hex(served.small.keys[0].address)
-    raw = served.small.transfer(0, 2)
+    owner = to_hex(served.l2.keys[0].address)
+    raw = served.l2.transfer(0, 2)
     sent = served("eth_sendRawTransaction", to_hex(raw))
     assert served("eth_getTransactionByHash", sent)["blockHash"] is None
     assert served("eth_getTransactionCount", owner, "pending") == "0x3"
-    for bad in (to_hex(raw), "0x02c0", to_hex(served.small.deposit(b"\xee" * 20, None))):
+    for bad in (to_hex(raw), "0x02c0", to_hex(served.l2.deposit(b"\xee" * 20, None))):
         with pytest.raises(RpcError):
             served("eth_sendRawTransaction", bad)
 

@@ -1,6 +1,4 @@
-"""The engine's ledger: building, filling from the pool, checking payloads, following heads."""
-
-from typing import Any
+"""The engine's backend: building, filling from the pool, checking payloads, following heads."""
 
 import msgspec
 import pytest
@@ -9,62 +7,63 @@ from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from tests.support.l2_test_chain import L2TestChain
 
 
 @pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
-def test_a_built_block_passes_the_check_of_another_engine(small_chain: Any, newest: str) -> None:
-    small = small_chain(newest)
-    builder, checker = small.ledger(), small.ledger()
-    block = small.extend(builder, small.deposit(b"\xee" * 20, b"\xdd" * 20, mint=7), small.transfer(0, 0, value=1))
+def test_a_built_block_passes_the_check_of_another_engine(newest: str) -> None:
+    l2 = L2TestChain(newest)
+    builder, checker = l2.backend(), l2.backend()
+    block = l2.extend(builder, l2.deposit(b"\xee" * 20, b"\xdd" * 20, mint=7), l2.transfer(0, 0, value=1))
     payload = payload_of(block)
     assert payload_block_hash(payload) == block.hash
     assert checker.check(checker.chain.head, payload).hash == block.hash
 
 
 @pytest.mark.parametrize("field", ["state_root", "receipts_root", "gas_used", "base_fee", "withdrawals_root"])
-def test_a_wrong_claim_is_named(small_chain: Any, field: str) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    payload = payload_of(small.extend(small.ledger(), small.transfer(0, 0)))
+def test_a_wrong_claim_is_named(field: str) -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    payload = payload_of(l2.extend(l2.backend(), l2.transfer(0, 0)))
     value = getattr(payload, field)
     wrong = msgspec.structs.replace(payload, **{field: value + 1 if isinstance(value, int) else b"\x11" * 32})
     wrong = msgspec.structs.replace(wrong, block_hash=payload_block_hash(wrong))
     with pytest.raises(InvalidBlock, match=field):
-        ledger.check(ledger.chain.head, wrong)
+        backend.check(backend.chain.head, wrong)
 
 
-def test_blocks_are_filled_from_the_pool_by_price_and_nonce(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    for raw in (small.transfer(0, 1), small.transfer(0, 0), small.transfer(1, 1), small.transfer(2, 0)):
-        ledger.send(raw)
-    execution = ledger.begin(ledger.chain.head, small.attributes(ledger.chain.head.header, pool=True))
-    ledger.fill(execution)
+def test_blocks_are_filled_from_the_pool_by_price_and_nonce() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    for raw in (l2.transfer(0, 1), l2.transfer(0, 0), l2.transfer(1, 1), l2.transfer(2, 0)):
+        backend.send(raw)
+    execution = backend.begin(backend.chain.head, l2.attributes(backend.chain.head.header, pool=True))
+    backend.fill(execution)
     block = execution.seal()
     sent = [(entry.transaction.sender, entry.transaction.body.nonce) for entry in block.executed[1:]]
-    keys = [key.address for key in small.keys]
+    keys = [key.address for key in l2.keys]
     assert sorted(sent) == sorted([(keys[0], 0), (keys[0], 1), (keys[2], 0)])
     assert sent.index((keys[0], 0)) < sent.index((keys[0], 1))
-    ledger.chain.insert(block)
-    ledger.set_head(block)
-    assert len(ledger.pool) == 1
-    ledger.set_head(ledger.chain.genesis)
-    assert len(ledger.pool) == 4
+    backend.chain.insert(block)
+    backend.set_head(block)
+    assert len(backend.pool) == 1
+    backend.set_head(backend.chain.genesis)
+    assert len(backend.pool) == 4
 
 
-def test_the_pool_refuses_what_no_block_can_hold(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    small.extend(ledger, small.transfer(0, 0))
+def test_the_pool_refuses_what_no_block_can_hold() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    l2.extend(backend, l2.transfer(0, 0))
     for raw, problem in (
-        (small.transfer(0, 0), "nonce too low"),
+        (l2.transfer(0, 0), "nonce too low"),
         (b"\x02\xc0", "malformed"),
-        (small.deposit(b"\xee" * 20, b"\xdd" * 20), "type"),
+        (l2.deposit(b"\xee" * 20, b"\xdd" * 20), "type"),
     ):
         with pytest.raises(InvalidTransaction, match=problem):
-            ledger.send(raw)
-    ledger.send(small.transfer(0, 1))
+            backend.send(raw)
+    backend.send(l2.transfer(0, 1))
     with pytest.raises(InvalidTransaction, match="already known"):
-        ledger.send(small.transfer(0, 1))
+        backend.send(l2.transfer(0, 1))
     with pytest.raises(InvalidTransaction, match="underpriced"):
-        ledger.send(small.transfer(0, 1, value=3))
+        backend.send(l2.transfer(0, 1, value=3))

@@ -12,6 +12,7 @@ from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.tools.devnet.engine.genesis import chain_spec, genesis_block, make_chain_spec, parse_genesis
 from rollup_node.tools.devnet.evm.genesis import GenesisError
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from tests.support.l2_test_chain import L2TestChain
 
 REGISTERED = [
     "mainnet/unichain",
@@ -36,11 +37,11 @@ def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name
         assert chain_spec(found["config"]).chain_id == listed["chain_id"]
 
 
-def test_the_state_is_readable(small_chain: Any) -> None:
-    small = small_chain()
-    genesis = small.genesis()
+def test_the_state_is_readable() -> None:
+    l2 = L2TestChain()
+    genesis = l2.genesis()
     state = State(genesis.store, genesis.block.header.state_root)
-    assert state.balance(small.keys[0].address) == 10**22 and genesis.block.header.base_fee == 10**9
+    assert state.balance(l2.keys[0].address) == 10**22 and genesis.block.header.base_fee == 10**9
 
 
 @pytest.mark.parametrize(
@@ -62,9 +63,9 @@ def test_the_state_is_readable(small_chain: Any) -> None:
         ({"gasLimit": "much"}, "header field"),
     ],
 )
-def test_unusable_files_say_why(small_chain: Any, change: dict[str, Any], problem: str) -> None:
+def test_unusable_files_say_why(change: dict[str, Any], problem: str) -> None:
     with pytest.raises(GenesisError, match=problem):
-        parse_genesis(json.dumps(small_chain().file | change).encode())
+        parse_genesis(json.dumps(L2TestChain().file | change).encode())
 
 
 def test_noise_is_refused() -> None:

@@ -18,6 +18,7 @@ from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.tools.devnet.engine.server import EngineServer
+from tests.support.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))
 ZERO = to_hex(bytes(32))
@@ -46,8 +47,8 @@ def heads(head: str) -> dict[str, str]:
     return {"headBlockHash": head, "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
 
 
-async def build(engine: Client, small: Any, parent: Any, *transactions: str, pool: bool) -> Any:
-    attributes = attributes_to_json(small.attributes(parent, pool=pool))
+async def build(engine: Client, l2: Any, parent: Any, *transactions: str, pool: bool) -> Any:
+    attributes = attributes_to_json(l2.attributes(parent, pool=pool))
     attributes["transactions"] += transactions
     started = await engine("engine_forkchoiceUpdatedV3", heads(to_hex(header_hash(parent))), attributes)
     return await engine("engine_getPayloadV4", started["payloadId"])
@@ -60,11 +61,11 @@ async def insert(engine: Client, envelope: Any) -> None:
     await engine("engine_forkchoiceUpdatedV3", heads(payload["blockHash"]), None)
 
 
-def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
-    small = small_chain()
+def test_sequencer_verifier_and_deriver_over_http() -> None:
+    l2 = L2TestChain()
 
     async def scenario() -> None:
-        servers = [EngineServer(small.genesis(), SECRET) for _ in range(3)]
+        servers = [EngineServer(l2.genesis(), SECRET) for _ in range(3)]
         async with aiohttp.ClientSession() as session:
             for server in servers:
                 await server.start()
@@ -72,15 +73,15 @@ def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
             public = Client(session, servers[1].http.url)
             try:
                 for number in range(3):
-                    head = servers[0].ledger.chain.head.header
-                    raw = to_hex(small.transfer(0, number, value=5))
+                    head = servers[0].backend.chain.head.header
+                    raw = to_hex(l2.transfer(0, number, value=5))
                     sent = await sequencer("eth_sendRawTransaction", raw)
-                    built = await build(sequencer, small, head, pool=True)
+                    built = await build(sequencer, l2, head, pool=True)
                     payload = built["executionPayload"]
                     assert len(payload["transactions"]) == 2
                     await insert(sequencer, built)
                     await insert(verifier, built)
-                    derived = await build(deriver, small, head, *payload["transactions"][1:], pool=False)
+                    derived = await build(deriver, l2, head, *payload["transactions"][1:], pool=False)
                     assert derived == built
                     await insert(deriver, derived)
                     receipt = await public("eth_getTransactionReceipt", sent)
@@ -105,18 +106,18 @@ def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_a_restarted_engine_comes_back_to_its_chain(small_chain: Any, tmp_path: Path) -> None:
-    small = small_chain()
+def test_a_restarted_engine_comes_back_to_its_chain(tmp_path: Path) -> None:
+    l2 = L2TestChain()
 
     async def grow(count: int) -> str:
-        server = EngineServer(small.genesis(), SECRET, data_dir=tmp_path)
+        server = EngineServer(l2.genesis(), SECRET, data_dir=tmp_path)
         async with aiohttp.ClientSession() as session:
             await server.start()
             engine = Client(session, server.auth.url, SECRET)
             for _ in range(count):
-                await insert(engine, await build(engine, small, server.ledger.chain.head.header, pool=False))
+                await insert(engine, await build(engine, l2, server.backend.chain.head.header, pool=False))
             await server.stop()
-        return to_hex(server.ledger.chain.head.hash)
+        return to_hex(server.backend.chain.head.hash)
 
     head = asyncio.run(grow(3))
     with next(tmp_path.iterdir()).open("ab") as journal:
@@ -133,9 +134,9 @@ def command(*arguments: object) -> list[str]:
 
 
 @pytest.fixture
-def files(small_chain: Any, tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Path]:
     genesis, secret = tmp_path / "genesis.json", tmp_path / "jwt.txt"
-    genesis.write_text(json.dumps(small_chain().file))
+    genesis.write_text(json.dumps(L2TestChain().file))
     secret.write_text(SECRET.hex())
     return {"genesis": genesis, "jwt": secret}
 

@@ -11,6 +11,7 @@ from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
+from tests.support.l2_test_chain import L2TestChain
 
 PARENTS = {
     "ecotone": "canyon",
@@ -29,43 +30,43 @@ L1_BLOCKS = {
 }
 
 
-def read_word(ledger: Any, contract: bytes, signature: str) -> int:
-    header = ledger.chain.head.header
+def read_word(backend: Any, contract: bytes, signature: str) -> int:
+    header = backend.chain.head.header
     context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
     call = CallRequest(b"\x99" * 20, contract, 0, keccak256(signature.encode())[:4], None)
-    state = State(ledger.store, header.state_root)
-    outcome = simulate(state, ledger.evm_rules(header.timestamp), context, call, 10**6)
+    state = State(backend.store, header.state_root)
+    outcome = simulate(state, backend.evm_rules(header.timestamp), context, call, 10**6)
     assert outcome.succeeded, outcome.problem
     return int.from_bytes(outcome.output, "big")
 
 
 @pytest.mark.parametrize("fork", sorted(PARENTS))
-def test_each_forks_transactions_run(small_chain: Any, fork: str) -> None:
-    small = small_chain(PARENTS[fork], {fork: 1002})
-    ledger = small.ledger()
-    block = small.extend(ledger, *load_bundle(fork).transactions, gas_limit=ROOM)
+def test_each_forks_transactions_run(fork: str) -> None:
+    l2 = L2TestChain(PARENTS[fork], {fork: 1002})
+    backend = l2.backend()
+    block = l2.extend(backend, *load_bundle(fork).transactions, gas_limit=ROOM)
     assert [entry.outcome.problem for entry in block.executed if not entry.outcome.succeeded] == []
-    state = State(ledger.store, block.header.state_root)
+    state = State(backend.store, block.header.state_root)
     if fork in L1_BLOCKS:
         assert state.storage(L1_BLOCK, IMPLEMENTATION_SLOT) == int(L1_BLOCKS[fork], 16)
     for low in range(0x30):
         implementation = state.storage(predeploy(low), IMPLEMENTATION_SLOT)
         assert not implementation or state.code(implementation.to_bytes(20, "big")), f"{low:x} has no code behind it"
-    small.extend(ledger)
-    assert read_word(ledger, L1_BLOCK, "number()") == 7
+    l2.extend(backend)
+    assert read_word(backend, L1_BLOCK, "number()") == 7
 
 
-def test_a_chain_from_regolith_to_lagoon_by_its_upgrades(small_chain: Any) -> None:
+def test_a_chain_from_regolith_to_lagoon_by_its_upgrades() -> None:
     order = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst", "lagoon")
-    small = small_chain("regolith", {fork: 1002 + 2 * index for index, fork in enumerate(order)})
-    ledger = small.ledger()
+    l2 = L2TestChain("regolith", {fork: 1002 + 2 * index for index, fork in enumerate(order)})
+    backend = l2.backend()
     for fork in order:
         transactions = load_bundle(fork).transactions if fork in PARENTS else ()
-        block = small.extend(ledger, *transactions, gas_limit=ROOM)
+        block = l2.extend(backend, *transactions, gas_limit=ROOM)
         assert all(entry.outcome.succeeded for entry in block.executed), fork
-    small.extend(ledger, small.transfer(0, 0))
-    state = State(ledger.store, ledger.chain.head.header.state_root)
+    l2.extend(backend, l2.transfer(0, 0))
+    state = State(backend.store, backend.chain.head.header.state_root)
     assert state.code(BEACON_ROOTS) and state.code(BLOCK_HASHES) and state.code(predeploy(0x1B))
-    assert read_word(ledger, GAS_PRICE_ORACLE, "isJovian()") == 1
-    assert read_word(ledger, GAS_PRICE_ORACLE, "baseFeeScalar()") == 1000
-    assert read_word(ledger, L1_BLOCK, "daFootprintGasScalar()") == 400
+    assert read_word(backend, GAS_PRICE_ORACLE, "isJovian()") == 1
+    assert read_word(backend, GAS_PRICE_ORACLE, "baseFeeScalar()") == 1000
+    assert read_word(backend, L1_BLOCK, "daFootprintGasScalar()") == 400

@@ -9,6 +9,7 @@ from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import with_upgrades
+from tests.support.l2_test_chain import L2TestChain
 
 ROOM = 120_000_000
 UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")
@@ -24,35 +25,35 @@ def contracts(state: State, alloc: dict[str, Any]) -> dict[str, tuple[bytes, byt
     return found
 
 
-def test_beginning_with_a_fork_is_like_having_crossed_it(small_chain: Any) -> None:
-    crossed = small_chain("canyon", {fork: 1002 + 2 * at for at, fork in enumerate(UPGRADING)})
-    ledger = crossed.ledger()
+def test_beginning_with_a_fork_is_like_having_crossed_it() -> None:
+    crossed = L2TestChain("canyon", {fork: 1002 + 2 * at for at, fork in enumerate(UPGRADING)})
+    backend = crossed.backend()
     for fork in UPGRADING:
-        crossed.extend(ledger, *load_bundle(fork).transactions, gas_limit=ROOM, parent_beacon_root=bytes(32))
-    begun = small_chain("karst")
+        crossed.extend(backend, *load_bundle(fork).transactions, gas_limit=ROOM, parent_beacon_root=bytes(32))
+    begun = L2TestChain("karst")
     alloc = begun.file["alloc"]
     store = StateDatabase()
     ours = contracts(State(store, load_alloc(store, alloc)), alloc)
-    theirs = contracts(State(ledger.store, ledger.chain.head.header.state_root), alloc)
+    theirs = contracts(State(backend.store, backend.chain.head.header.state_root), alloc)
     written_by_blocks = {"0x000f3df6d732807ef1319fb7b8bb8522d0beac02", "0x0000f90827f1c53a10cb7a02335b175320002935"}
     assert ours.keys() == theirs.keys() and len(ours) > 80
     assert {text for text in ours if ours[text] != theirs[text]} <= written_by_blocks
 
 
-def test_forks_that_the_contracts_had_are_left_alone(small_chain: Any) -> None:
-    small = small_chain("ecotone")
-    alloc = small.file["alloc"]
+def test_forks_that_the_contracts_had_are_left_alone() -> None:
+    l2 = L2TestChain("ecotone")
+    alloc = l2.file["alloc"]
     with pytest.raises(GenesisError, match="upgrade transaction 0 of ecotone fails on these contracts: contract add"):
-        with_upgrades(alloc, small.chain, 1000)
-    assert with_upgrades(alloc, small.chain, 1000, {"ecotone"}) == alloc
+        with_upgrades(alloc, l2.chain, 1000)
+    assert with_upgrades(alloc, l2.chain, 1000, {"ecotone"}) == alloc
 
 
-def test_what_was_there_stays(small_chain: Any) -> None:
-    small = small_chain("canyon")
-    newer = small_chain("ecotone")
+def test_what_was_there_stays() -> None:
+    l2 = L2TestChain("canyon")
+    newer = L2TestChain("ecotone")
     proxy = "0x" + L1_BLOCK.hex()
     account = "0x" + "77" * 20
-    before = small.file["alloc"] | {account: {"balance": "0x1", "storage": {"0x" + "00" * 31 + "01": "0x" + "02" * 32}}}
+    before = l2.file["alloc"] | {account: {"balance": "0x1", "storage": {"0x" + "00" * 31 + "01": "0x" + "02" * 32}}}
     after = with_upgrades(before, newer.chain, 1000)
     assert after[account] == before[account]
     assert after[proxy]["code"] == before[proxy]["code"]

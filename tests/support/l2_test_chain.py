@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.headers import Header
@@ -23,7 +21,7 @@ START = 1000
 ETHER = 10**18
 
 
-class SmallChain:
+class L2TestChain:
     """Everything about a chain whose forks are active from genesis up to `newest`; `later` gives times of others."""
 
     def __init__(self, newest: str = "jovian", later: dict[str, int] | None = None) -> None:
@@ -35,22 +33,22 @@ class SmallChain:
             "optimism": {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250},
             **{f"{name}Time": time for name, time in self.times.items()},
         }
-        self.chain = chain_spec(config)
-        rules = self.chain.schedule.l2(START)
+        self.spec = chain_spec(config)
+        rules = self.spec.schedule.l2(START)
         extra_data = "0x01000000fa000000060000000000000000" if rules.min_base_fee else "0x00000000fa00000006"
         self.file: dict[str, Any] = {
             "config": config,
             "timestamp": hex(START),
             "gasLimit": hex(60_000_000),
             "extraData": extra_data if rules.eip1559_params else "0x",
-            "alloc": predeploy_alloc(self.chain, START)
+            "alloc": predeploy_alloc(self.spec, START)
             | {to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in self.keys},
         }
 
     def genesis(self) -> ParsedGenesis:
         return parse_genesis(json.dumps(self.file).encode())
 
-    def ledger(self) -> L2Backend:
+    def backend(self) -> L2Backend:
         return L2Backend(self.genesis())
 
     def info(self, time: int, origin: int = 7, **values: Any) -> bytes:
@@ -72,15 +70,15 @@ class SmallChain:
             "da_footprint_gas_scalar": 400,
         }
         info = L1Info(**(fields | values))
-        is_system = self.chain.execution.at(time).deposits_use_all_gas
-        return l1_info_deposit(info, self.chain.schedule.l1_info_format(time), is_system)
+        is_system = self.spec.execution.at(time).deposits_use_all_gas
+        return l1_info_deposit(info, self.spec.schedule.l1_info_format(time), is_system)
 
     def attributes(
         self, parent: Header, *transactions: bytes, seconds: int = 2, pool: bool = False, **values: Any
     ) -> PayloadAttributes:
         """Attributes of the parent's child, with the L1 attributes deposit first."""
         time = parent.timestamp + seconds
-        rules = self.chain.schedule.l2(time)
+        rules = self.spec.schedule.l2(time)
         fields: dict[str, Any] = {
             "timestamp": time,
             "prev_randao": b"\x03" * 32,
@@ -95,12 +93,14 @@ class SmallChain:
         }
         return PayloadAttributes(**(fields | values))
 
-    def extend(self, ledger: L2Backend, *transactions: bytes, **values: Any) -> Block:
-        """Puts a block of these transactions on the ledger's head."""
-        execution = ledger.begin(ledger.chain.head, self.attributes(ledger.chain.head.header, *transactions, **values))
+    def extend(self, backend: L2Backend, *transactions: bytes, **values: Any) -> Block:
+        """Puts a block of these transactions on the backend's head."""
+        execution = backend.begin(
+            backend.chain.head, self.attributes(backend.chain.head.header, *transactions, **values)
+        )
         block = execution.seal()
-        ledger.chain.insert(block)
-        ledger.set_head(block)
+        backend.chain.insert(block)
+        backend.set_head(block)
         return block
 
     def transfer(
@@ -129,9 +129,3 @@ class SmallChain:
             "data": b"",
         }
         return encode_deposit(DepositTransaction(**(fields | values)))
-
-
-@pytest.fixture
-def small_chain() -> type[SmallChain]:
-    """The class, to be made with the forks a test is about."""
-    return SmallChain
