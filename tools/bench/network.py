@@ -66,15 +66,16 @@ def _idle(settle: float) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder, _RunningDevnet(Path(folder)) as network:
         network.wait_for_safe_block()
         time.sleep(settle)
-        before = _cpu_seconds(network.verifier_pids())
+        before = cpu_seconds(network.verifier_pids())
         began = time.monotonic()
         time.sleep(SAMPLE_SECONDS)
-        used = _cpu_seconds(network.verifier_pids()) - before
+        used = cpu_seconds(network.verifier_pids()) - before
         memory = sum(each.memory for each in read_processes(network.processes_file))
         return memory, 100 * used / (time.monotonic() - began)
 
 
-def _cpu_seconds(pids: Sequence[int]) -> float:
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """User and system CPU seconds that running processes have used so far."""
     total = 0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()

@@ -40,7 +40,7 @@ def chain_config(genesis_time: int) -> RollupConfig:
 
 
 def signed_message(number: int, timestamp: int, chance: random.Random) -> bytes:
-    """The content of the gossip message of a block: signature and encoded payload."""
+    """The data of the gossip message of a block: signature and encoded payload, compressed by snappy."""
     payload = ExecutionPayload(
         parent_hash=bytes(32),
         fee_recipient=bytes(20),

@@ -39,7 +39,6 @@ class CheckFailed(Exception):
     """A run broke a requirement; the text says which."""
 
 
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints a summary as JSON; 1 when an input fails."""
     parser = argparse.ArgumentParser(prog="python -m rollup_node.tools.fuzz.decode", description=__doc__)
