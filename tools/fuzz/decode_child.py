@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 import msgspec
+
 from rollup_node.node import cli
 
 KEPT_ERRORS = 400

@@ -1,4 +1,4 @@
-"""Draws the channel table as the Mermaid diagram of the README, between its two marks."""
+"""Draws the channel table as the Mermaid diagram of the README, between its two markers."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ ARROWS = {Pattern.REQUEST: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
 
 
 def diagram() -> str:
-    """The diagram's text: solid both ways for asking, dotted for status, thick for work."""
+    """The Mermaid text: solid lines for requests and responses, dotted for status, thick for work."""
     lines = ["```mermaid", "flowchart LR"]
     lines += [line for channel in CHANNELS for line in _edges(channel)]
     return "\n".join([*lines, "```"])
@@ -22,11 +22,11 @@ def _edges(channel: Channel) -> list[str]:
 
 
 def with_diagram(text: str) -> str:
-    """The README's text with the diagram put between its marks; ValueError without them."""
+    """The README's text with the diagram between its markers. Raises ValueError without them."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"the text has no marks {BEGIN} and {END}")
+        raise ValueError(f"the text has no markers {BEGIN} and {END}")
     return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"
 
 

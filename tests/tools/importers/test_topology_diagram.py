@@ -1,4 +1,4 @@
-"""The README's diagram is the channel table."""
+"""The README's diagram shows the channel table."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from rollup_node.tools.importers.topology_diagram import BEGIN, END, diagram, wi
 README = Path(__file__).parents[3] / "README.md"
 
 
-def test_the_readme_shows_the_channel_table_as_it_is() -> None:
+def test_the_readme_is_current() -> None:
     text = README.read_text()
     assert with_diagram(text) == text, "run `python -m rollup_node.tools.importers.topology_diagram`"
 
@@ -22,7 +22,7 @@ def test_every_channel_and_client_is_drawn() -> None:
             assert any(f"|{channel.name}| {client}" in line for line in drawn.splitlines())
 
 
-def test_a_text_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="no marks"):
+def test_a_text_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="no markers"):
         with_diagram("nothing")
     assert with_diagram(f"a{BEGIN}x{END}b").startswith(f"a{BEGIN}\n```mermaid")
