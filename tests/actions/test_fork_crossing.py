@@ -98,7 +98,7 @@ def check(rollup: SmallRollup) -> dict[str, int]:
     for number in range(1, engine.head.number + 1):
         block = engine.block(number)
         assert block.hash == rollup.sequencer.block(number).hash
-        assert [entry.outcome.problem for entry in block.executed if not entry.outcome.succeeded] == []
+        assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == []
         activations = schedule.activations(block.header.timestamp)
         bundles = [raw for each in activations if each.bundle for raw in load_bundle(each.bundle).transactions]
         deposits = [entry.transaction.raw for entry in block.executed if is_deposit(entry.transaction.raw)]

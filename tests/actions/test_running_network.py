@@ -208,7 +208,7 @@ def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -
             return other.end().one_line()
 
     assert end("--data-dir", str(net.root)) == (
-        f"error: --data-dir {net.root}: another network runs here; stop it or give another"
+        f"error: --data-dir {net.root}: another network runs in it; stop that one or give another directory"
     )
     port = urlsplit(net.network["l1"]).port
     assert port is not None

@@ -126,21 +126,21 @@ class Parts:
 
     def __init__(self, watch: Any) -> None:
         self._watch = watch
-        self.places = NetworkFiles(watch.folder / "parts")
-        self.places.root.mkdir()
+        self.files = NetworkFiles(watch.folder / "parts")
+        self.files.root.mkdir()
         now = int(time.time())
         settings = parse(())
-        write_json(self.places.l1_genesis, l1_genesis(now))
-        write_json(self.places.l2_genesis, l2_genesis(settings.forks, now))
-        write_json(self.places.l1_chain, l1_chain_config())
-        self.places.jwt.write_text(secrets.token_hex(32))
-        words = ("--genesis", str(self.places.l1_genesis), "--slot-time", "1")
+        write_json(self.files.l1_genesis, l1_genesis(now))
+        write_json(self.files.l2_genesis, l2_genesis(settings.forks, now))
+        write_json(self.files.l1_chain, l1_chain_config())
+        self.files.jwt.write_text(secrets.token_hex(32))
+        words = ("--genesis", str(self.files.l1_genesis), "--slot-time", "1")
         self.l1_program = Program(watch, "rollup_node.tools.devnet.l1", *words)
         self.engine_program = self.start_engine()
         self.l1, self.beacon, l1_hash = self._said(self.l1_program, "L1 ", "L1", "beacon", "genesis")
         self.public, self.engine, l2_hash = self._said(self.engine_program, "genesis ", "http", "auth", "genesis")
         self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
-        write_json(self.places.rollup, self.rollup)
+        write_json(self.files.rollup, self.rollup)
 
     @staticmethod
     def _said(program: Program, line: str, *names: str) -> list[str]:
@@ -150,14 +150,14 @@ class Parts:
 
     def start_engine(self, auth_port: int = 0) -> Program:
         """Starts the engine on the chain it had."""
-        places = self.places
-        files = ("--genesis", str(places.l2_genesis), "--jwt", str(places.jwt), "--data-dir", str(places.root / "l2"))
+        files = self.files
+        files = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt), "--data-dir", str(files.root / "l2"))
         ports = ("--http", "0", "--auth", str(auth_port))
         return Program(self._watch, "rollup_node.tools.devnet.engine", *files, *ports)
 
     def write(self, name: str, text: str) -> Path:
         """A file beside those of the chain."""
-        path = self.places.root / name
+        path = self.files.root / name
         path.write_text(text)
         return path
 
@@ -176,9 +176,9 @@ class Parts:
             "l1.http-poll-interval": "200ms",
             "l1.epoch-poll-interval": "1s",
             "l2": self.engine,
-            "l2.jwt-secret": self.places.jwt,
-            "rollup.config": self.places.rollup,
-            "rollup.l1-chain-config": self.places.l1_chain,
+            "l2.jwt-secret": self.files.jwt,
+            "rollup.config": self.files.rollup,
+            "rollup.l1-chain-config": self.files.l1_chain,
             "rpc.addr": LOOPBACK,
             "rpc.port": 0,
             "metrics.addr": LOOPBACK,

@@ -1,4 +1,4 @@
-"""The programs of a local network as child processes: each with its log file, and gone when we are gone."""
+"""The programs of a local network as child processes, each with a log file; the kernel ends them with their parent."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ TAIL_LINES = 8
 
 
 class ProgramExited(RuntimeError):
-    """A program of the network ended by itself; the text names it, with the end of its log."""
+    """A program of the network exited by itself; the text names it and quotes the end of its log."""
 
 
 @dataclass
@@ -29,27 +29,28 @@ class ChildProgram:
     log: Path
 
     def check(self) -> None:
-        """Raises ProgramExited when it is not running any more."""
+        """Raises ProgramExited unless the program is running."""
         code = self.process.poll()
         if code is not None:
             tail = self.log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
             raise ProgramExited(
-                f"{self.name} ended with {exit_text(code)}; its log {self.log} ends with:\n" + "\n".join(tail)
+                f"{self.name} exited ({exit_text(code)}); end of its log {self.log}:\n" + "\n".join(tail)
             )
 
 
 class ChildPrograms:
-    """All programs in start order; stopped in reverse, each within its time."""
+    """The programs in start order; they are stopped in reverse order."""
 
     def __init__(self) -> None:
         self._children: list[ChildProgram] = []
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def start(self, name: str, command: Sequence[str], log: Path) -> ChildProgram:
-        """Starts a program; its output goes to `log`."""
+        """Starts a program whose output is appended to `log`."""
         parent = os.getpid()
 
         def tie_to_parent() -> None:
+            # The parent may have died between fork and prctl; then no signal ever comes.
             self._libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
             if os.getppid() != parent:
                 os._exit(1)
@@ -73,11 +74,11 @@ class ChildPrograms:
             child.check()
 
     def pids(self) -> dict[str, int]:
-        """Process ids of what was started, by name."""
+        """The process ids of all programs by name."""
         return {child.name: child.process.pid for child in self._children}
 
     def stop(self, seconds: float = 10.0) -> None:
-        """Asks each to stop, last started first, then kills what remains."""
+        """Sends SIGTERM to all, last started first, and SIGKILL to those that run after `seconds`."""
         for child in reversed(self._children):
             if child.process.poll() is None:
                 child.process.terminate()
@@ -92,5 +93,5 @@ class ChildPrograms:
 
 
 def python(module: str, *arguments: str) -> list[str]:
-    """The command of one of our own modules."""
+    """The command that runs a module with this interpreter."""
     return [sys.executable, "-m", module, *arguments]

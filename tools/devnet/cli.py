@@ -1,4 +1,4 @@
-"""`rollup-node devnet`: flags in, exit code out."""
+"""The command `rollup-node devnet`."""
 
 import asyncio
 import dataclasses
@@ -21,7 +21,7 @@ SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "proces
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a local network; 0 only when all output roots are equal."""
+    """Runs a local network; the exit code is 0 only when all output roots are equal."""
     started = time.monotonic()
     try:
         settings = parse(argv)
@@ -59,10 +59,10 @@ def _prepare(settings: DevnetSettings) -> int:
     if settings.data_dir is None:
         raise SettingsError("--prepare: give the --data-dir to write into")
     with data_directory(settings.data_dir) as root:
-        places, now = NetworkFiles(root), int(time.time())
-        write_secrets(places, settings.nodes)
-        write_json(places.l1_genesis, l1_genesis(now))
-        write_json(places.l1_chain, l1_chain_config())
-        write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
-    print(f"wrote {places.l1_genesis.name}, {places.l2_genesis.name} and {places.jwt.name} into {settings.data_dir}")
+        files, now = NetworkFiles(root), int(time.time())
+        write_secrets(files, settings.nodes)
+        write_json(files.l1_genesis, l1_genesis(now))
+        write_json(files.l1_chain, l1_chain_config())
+        write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
+    print(f"wrote {files.l1_genesis.name}, {files.l2_genesis.name} and {files.jwt.name} into {settings.data_dir}")
     return 0

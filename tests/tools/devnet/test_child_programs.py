@@ -15,9 +15,7 @@ def test_a_program_that_ends_is_told_with_its_last_lines(tmp_path: Path) -> None
     log = tmp_path / "log"
     child = children.start("verifier node", [sys.executable, "-c", "print('last words'); exit(3)"], log)
     child.process.wait(50)
-    with pytest.raises(
-        ProgramExited, match=r"^verifier node ended with exit code 3; its log .* ends with:\nlast words$"
-    ):
+    with pytest.raises(ProgramExited, match=r"^verifier node exited \(exit code 3\); end of its log .*:\nlast words$"):
         children.check()
     children.stop()
 

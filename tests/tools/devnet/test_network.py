@@ -112,7 +112,7 @@ def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
     with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2") as (program, shown):
         assert program.wait(END_SECONDS) == 0
     text = shown.decode()
-    for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "batches posted", "supervisor", "MiB"):
+    for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "channels posted", "supervisor", "MiB"):
         assert word in text, word
     assert " of 2 blocks safe on all nodes" in text and "\x1b[" in text
     assert " blocks, output roots equal on all nodes; safe " in text.splitlines()[-1]
@@ -143,10 +143,10 @@ def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...
 
 
 def find_anvil() -> str | None:
-    """The anvil of $ANVIL, of the search path, or of npm packages in the checkout or beside the foreign peers."""
+    """The anvil of $ANVIL, of the search path, or of npm packages in the checkout or beside the external peers."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
-    places = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
-    return next((found for place in places if place and (found := shutil.which(place))), None)
+    files = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
+    return next((found for place in files if place and (found := shutil.which(place))), None)
 
 
 def test_anvil_as_l1(leftovers: Any) -> None:

@@ -76,7 +76,7 @@ def test_a_signal_ends_it() -> None:
 
 def test_a_signal_ends_it_although_a_node_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STOP_SECONDS", 0.05)
-    with pytest.raises(NoProgress, match="not all nodes tell their heads"):
+    with pytest.raises(NoProgress, match="not all nodes report their heads"):
         until_end(Stand(None), stopped=True)
 
 
@@ -97,7 +97,7 @@ def test_a_given_directory_is_kept_and_held(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     with data_directory(given):
         (given / "network.json").write_text("{}")
-        with pytest.raises(UnusableDirectory, match="another network runs here"), data_directory(given):
+        with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(given):
             pass
     with data_directory(given):
         assert not (given / "network.json").exists(), "chains begin anew"
@@ -105,7 +105,7 @@ def test_a_given_directory_is_kept_and_held(tmp_path: Path) -> None:
 
 def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.log").touch()
-    with pytest.raises(UnusableDirectory, match="it holds other files"), data_directory(tmp_path):
+    with pytest.raises(UnusableDirectory, match="it contains other files"), data_directory(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["mine.log"]
 

@@ -1,4 +1,4 @@
-"""The eth_* methods over a chain in memory, as a table for the JSON-RPC server. Each chain adds its own methods."""
+"""The eth_* methods over a chain in memory, as a method table for the JSON-RPC server."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -30,7 +30,7 @@ _MAX_HISTORY = 1024
 
 
 class EthBackend(Protocol):
-    """A chain with what its blocks are executed with."""
+    """A chain with its pool and state, and the rules its blocks are executed by."""
 
     chain: BlockChain
     pool: TransactionPool
@@ -38,31 +38,31 @@ class EthBackend(Protocol):
     chain_id: int
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The rules of a block of this time."""
+        """The EVM rules of a block with this timestamp."""
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee after a block, in wei."""
+        """The base fee of a child of `parent`, in wei."""
 
     def send(self, raw: bytes) -> bytes:
-        """Takes an encoded transaction into the pool; its hash. InvalidTransaction where it is refused."""
+        """Adds an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
 
 
 class LogFilter(NamedTuple):
-    """Which logs are asked for; None stands for any."""
+    """The criteria of eth_getLogs; None matches anything."""
 
     addresses: frozenset[bytes] | None
     topics: tuple[frozenset[bytes] | None, ...]
 
 
 class EthApi:
-    """Answers questions about a backend."""
+    """The eth_*, debug_* and web3_* methods over a backend."""
 
     def __init__(self, backend: EthBackend, client_version: str) -> None:
         self._backend = backend
         self._version = client_version
 
     def methods(self) -> dict[str, Method]:
-        """The table."""
+        """The method table."""
         return {
             "web3_clientVersion": lambda: self._version,
             "net_version": lambda: str(self._backend.chain_id),
@@ -94,10 +94,10 @@ class EthApi:
             "debug_getRawTransaction": self.raw_transaction,
         }
 
-    # --- finding blocks --------------------------------------------------------------------------------------------
+    # --- block lookup ----------------------------------------------------------------------------------------------
 
     def find(self, tag: Any) -> Block | None:
-        """The block of a tag, a number, a hash, or an object with one of the latter."""
+        """The block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
         chain = self._backend.chain
         if isinstance(tag, dict):
             tag = tag.get("blockHash") or tag.get("blockNumber")
@@ -115,7 +115,7 @@ class EthApi:
         return chain.at(from_quantity(tag))
 
     def require(self, tag: Any) -> Block:
-        """As `find`; an error where there is none."""
+        """As `find`. Raises RpcError where there is no such block."""
         block = self.find(tag)
         if block is None:
             raise RpcError(SERVER_ERROR, "header not found")
@@ -145,15 +145,15 @@ class EthApi:
 
     def transaction(self, transaction_hash: Any) -> dict[str, Any] | None:
         wanted = hash_from_hex(transaction_hash)
-        place = self._backend.chain.place(wanted)
-        if place is not None:
-            return transaction_json(place.block, place.position)
+        location = self._backend.chain.locate(wanted)
+        if location is not None:
+            return transaction_json(location.block, location.position)
         waiting = self._backend.pool.get(wanted)
         return None if waiting is None else bare_transaction_json(waiting)
 
     def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
-        place = self._backend.chain.place(hash_from_hex(transaction_hash))
-        return None if place is None else receipt_json(place.block, place.position)
+        location = self._backend.chain.locate(hash_from_hex(transaction_hash))
+        return None if location is None else receipt_json(location.block, location.position)
 
     def raw_block(self, tag: Any) -> str:
         block = self.require(tag)
@@ -167,11 +167,11 @@ class EthApi:
         return to_hex(rlp.encode_list(parts))
 
     def raw_transaction(self, transaction_hash: Any) -> str:
-        place = self._backend.chain.place(hash_from_hex(transaction_hash))
-        return "0x" if place is None else to_hex(place.block.executed[place.position].transaction.raw)
+        found = self._backend.chain.locate(hash_from_hex(transaction_hash))
+        return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
-        """Logs of one block by hash, or of a range of canonical blocks."""
+        """eth_getLogs: matching logs of one block by hash, or of a range of canonical blocks."""
         query = _object(query)
         if query.get("blockHash") is not None:
             blocks = [self.require(query["blockHash"])]
@@ -183,15 +183,15 @@ class EthApi:
         found: list[dict[str, Any]] = []
         for block in blocks:
             for position, entry in enumerate(block.executed):
-                if entry.outcome.logs:
-                    place = {
+                if entry.result.logs:
+                    location = {
                         "transactionHash": to_hex(entry.transaction.hash),
                         "transactionIndex": hex(position),
                         "blockHash": to_hex(block.hash),
                         "blockNumber": hex(block.number),
                     }
-                    pairs = zip(entry.outcome.logs, logs_json(entry, place), strict=True)
-                    found.extend(form for log, form in pairs if _matches(wanted, log.address, log.topics))
+                    pairs = zip(entry.result.logs, logs_json(entry, location), strict=True)
+                    found.extend(log_json for log, log_json in pairs if _matches(wanted, log.address, log.topics))
             if len(found) > _MAX_LOGS:
                 raise RpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
         return found
@@ -238,8 +238,8 @@ class EthApi:
     # --- calls and sending -----------------------------------------------------------------------------------------
 
     def call(self, call: Any, tag: Any = "latest") -> str:
-        outcome = self._simulated(simulate, call, tag)
-        return to_hex(outcome.output)
+        result = self._simulated(simulate, call, tag)
+        return to_hex(result.output)
 
     def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
         return hex(self._simulated(estimate, call, tag).gas_used)
@@ -249,17 +249,17 @@ class EthApi:
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
         state = State(self._backend.store, block.header.state_root)
         try:
-            outcome = run(state, self._backend.evm_rules(block.header.timestamp), self._context(block), call, gas)
+            result = run(state, self._backend.evm_rules(block.header.timestamp), self._context(block), call, gas)
         except InvalidTransaction as error:
             raise RpcError(SERVER_ERROR, str(error)) from None
-        if not outcome.succeeded:
-            if outcome.problem == "execution reverted":
-                raise RpcError(REVERTED, outcome.problem, to_hex(outcome.output))
-            raise RpcError(SERVER_ERROR, outcome.problem)
-        return outcome
+        if not result.succeeded:
+            if result.error == "execution reverted":
+                raise RpcError(REVERTED, result.error, to_hex(result.output))
+            raise RpcError(SERVER_ERROR, result.error)
+        return result
 
     def _context(self, block: Block) -> BlockContext:
-        """A block's own context, with no base fee to pay."""
+        """The context of a call on top of a block. Calls offer no fee and are charged none."""
         header = block.header
         return BlockContext(
             number=header.number,
@@ -276,7 +276,7 @@ class EthApi:
         return hex((self._backend.chain.head.header.base_fee or 0) + TIP)
 
     def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
-        """Base fees and fill of the last blocks; every reward is the tip that always suffices here."""
+        """eth_feeHistory; every reward is the tip of eth_maxPriorityFeePerGas."""
         last = self.require(newest)
         wanted = min(count if type(count) is int else from_quantity(count), _MAX_HISTORY, last.number + 1)
         blocks = [self._backend.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]

@@ -10,7 +10,7 @@ from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, S
 
 
 def header_json(header: Header) -> dict[str, Any]:
-    """A header's fields; optional ones that are absent are left out."""
+    """A header's fields by their JSON-RPC names, without absent optional ones."""
     found: dict[str, Any] = {
         "parentHash": to_hex(header.parent_hash),
         "sha3Uncles": to_hex(header.uncles_hash),
@@ -43,7 +43,7 @@ def header_json(header: Header) -> dict[str, Any]:
 
 
 def block_json(block: Block, full: bool) -> dict[str, Any]:
-    """A block with the hashes of its transactions, or all of them in full."""
+    """A block object with transaction hashes, or with transaction objects if `full`."""
     found = header_json(block.header)
     found["hash"] = to_hex(block.hash)
     found["size"] = hex(block.size)
@@ -58,14 +58,14 @@ def block_json(block: Block, full: bool) -> dict[str, Any]:
 
 
 def transaction_json(block: Block, position: int) -> dict[str, Any]:
-    """A transaction in its place."""
+    """The object of a transaction in a block."""
     entry = block.executed[position]
     found = bare_transaction_json(entry.transaction)
     found |= {
         "blockHash": to_hex(block.hash),
         "blockNumber": hex(block.number),
         "transactionIndex": hex(position),
-        "gasPrice": hex(entry.outcome.gas_price),
+        "gasPrice": hex(entry.result.gas_price),
     }
     if isinstance(entry.transaction, Deposit):
         found["nonce"] = entry.extra.get("depositNonce", "0x0")
@@ -75,7 +75,7 @@ def transaction_json(block: Block, position: int) -> dict[str, Any]:
 
 
 def bare_transaction_json(transaction: AnyTransaction) -> dict[str, Any]:
-    """A transaction that is in no block yet."""
+    """The object of a pending transaction."""
     body = transaction.body
     found: dict[str, Any] = {
         "hash": to_hex(transaction.hash),
@@ -147,42 +147,42 @@ def _signed_fields(transaction: SignedTransaction) -> dict[str, Any]:
 
 
 def receipt_json(block: Block, position: int) -> dict[str, Any]:
-    """A transaction's receipt."""
+    """The receipt of a transaction in a block."""
     entry = block.executed[position]
-    transaction, outcome = entry.transaction, entry.outcome
-    place = {
+    transaction, result = entry.transaction, entry.result
+    location = {
         "transactionHash": to_hex(transaction.hash),
         "transactionIndex": hex(position),
         "blockHash": to_hex(block.hash),
         "blockNumber": hex(block.number),
     }
-    created = outcome.created if outcome.succeeded else None
+    created = result.created if result.succeeded else None
     return {
-        **place,
+        **location,
         "type": hex(transaction.kind),
         "from": to_hex(transaction.sender),
         "to": None if transaction.body.to is None else to_hex(transaction.body.to),
-        "status": "0x1" if outcome.succeeded else "0x0",
-        "gasUsed": hex(outcome.gas_used),
+        "status": "0x1" if result.succeeded else "0x0",
+        "gasUsed": hex(result.gas_used),
         "cumulativeGasUsed": hex(entry.cumulative_gas),
-        "effectiveGasPrice": hex(outcome.gas_price),
+        "effectiveGasPrice": hex(result.gas_price),
         "contractAddress": None if created is None else to_hex(created),
         "logsBloom": to_hex(entry.bloom.to_bytes(256, "big")),
-        "logs": logs_json(entry, place),
+        "logs": logs_json(entry, location),
         **entry.extra,
     }
 
 
-def logs_json(entry: ExecutedTransaction, place: dict[str, str]) -> list[dict[str, Any]]:
-    """The logs of a transaction whose place in the chain is given."""
+def logs_json(entry: ExecutedTransaction, location: dict[str, str]) -> list[dict[str, Any]]:
+    """The log objects of a transaction; `location` has the fields that name transaction and block."""
     return [
         {
-            **place,
+            **location,
             "address": to_hex(log.address),
             "topics": [to_hex(topic) for topic in log.topics],
             "data": to_hex(log.data),
             "logIndex": hex(entry.log_index + index),
             "removed": False,
         }
-        for index, log in enumerate(entry.outcome.logs)
+        for index, log in enumerate(entry.result.logs)
     ]

@@ -1,4 +1,4 @@
-"""Calls that change nothing: eth_call and eth_estimateGas on the state after a block."""
+"""eth_call and eth_estimateGas: calls on a state whose changes are discarded."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ _PRECISION = 64
 
 
 class CallRequest(NamedTuple):
-    """The call object of eth_call; without a recipient it creates a contract."""
+    """The call object of eth_call; without `to` it creates a contract."""
 
     sender: Address
     to: Address | None
@@ -25,7 +25,7 @@ class CallRequest(NamedTuple):
 
 
 def call_from_json(found: dict[str, Any]) -> CallRequest:
-    """Reads a call object; HexError for a malformed field."""
+    """Parses a call object. Raises HexError for a malformed field."""
     data = found.get("input") if found.get("input") is not None else found.get("data")
     return CallRequest(
         sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
@@ -37,7 +37,7 @@ def call_from_json(found: dict[str, Any]) -> CallRequest:
 
 
 def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> ExecutionResult:
-    """Runs a call with this gas limit on a state that is thrown away; InvalidTransaction where it cannot start."""
+    """Runs a call with this gas limit and reverts its changes. Raises InvalidTransaction where it cannot start."""
     intrinsic = intrinsic_gas(rules, call.to, call.data)
     if gas < max(intrinsic):
         raise InvalidTransaction(f"intrinsic gas too low: have {gas}, want {max(intrinsic)}")
@@ -46,29 +46,29 @@ def simulate(state: State, rules: EvmRules, context: BlockContext, call: CallReq
         raise InvalidTransaction(f"insufficient funds for transfer: 0x{call.sender.hex()} has {balance}")
     state.begin_transaction()
     snapshot = state.snapshot()
-    outcome = run_body(
+    result = run_body(
         TransactionEnvironment(state, rules, context, call.sender, 0), call.to, call.value, call.data, gas, intrinsic
     )
     state.revert(snapshot)
-    return outcome
+    return result
 
 
-def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, most: int) -> ExecutionResult:
-    """The least gas limit, to within 64, with which a call succeeds, as `gas_used`; a failed outcome where even
-    `most` does not suffice."""
-    outcome = simulate(state, rules, context, call, most)
-    if not outcome.succeeded:
-        return outcome
-    guesses = [outcome.gas_used + outcome.gas_used // 5, outcome.gas_used]
-    low, high = outcome.gas_used - 1, most
+def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, cap: int) -> ExecutionResult:
+    """The result with the lowest gas limit, to within 64, at which a call succeeds as `gas_used`, found by bisection.
+    A call that fails with `cap` gas gives its failed result."""
+    result = simulate(state, rules, context, call, cap)
+    if not result.succeeded:
+        return result
+    guesses = [result.gas_used + result.gas_used // 5, result.gas_used]
+    low, high = result.gas_used - 1, cap
     while high - low > _PRECISION:
         guess = guesses.pop() if guesses else 0
         tried = guess if low < guess < high else (low + high) // 2
-        low, high = (low, tried) if _suffices(state, rules, context, call, tried) else (tried, high)
-    return outcome._replace(gas_used=high)
+        low, high = (low, tried) if _succeeds(state, rules, context, call, tried) else (tried, high)
+    return result._replace(gas_used=high)
 
 
-def _suffices(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> bool:
+def _succeeds(state: State, rules: EvmRules, context: BlockContext, call: CallRequest, gas: int) -> bool:
     try:
         return simulate(state, rules, context, call, gas).succeeded
     except InvalidTransaction:

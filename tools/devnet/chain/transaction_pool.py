@@ -1,4 +1,4 @@
-"""Transactions that wait for a block: by sender and nonce, the best paying senders first."""
+"""Pending transactions by sender and nonce."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,7 +11,7 @@ _REPLACEMENT_PERCENT = 110
 
 
 class TransactionPool:
-    """Waiting transactions of a chain, bounded in number and in the size of each."""
+    """The pending transactions of a chain, bounded in number and in size."""
 
     def __init__(self) -> None:
         self._waiting: dict[Address, dict[int, SignedTransaction]] = {}
@@ -24,8 +24,11 @@ class TransactionPool:
         return self._by_hash.get(transaction_hash)
 
     def add(self, transaction: SignedTransaction, next_nonce: int) -> None:
-        """Takes a transaction in; InvalidTransaction with the reason where it does not. `next_nonce` is the sender's
-        at the head. A waiting one of the same nonce is replaced if it pays a tenth less."""
+        """Adds a transaction. `next_nonce` is its sender's at the head. A pending transaction with the same nonce is
+        replaced by one whose fee cap is at least 10 % higher.
+
+        Raises InvalidTransaction for one that is too large, known, underpriced, with a used nonce, or if the pool is
+        full."""
         body = transaction.body
         if len(transaction.raw) > MAX_SIZE:
             raise InvalidTransaction(f"transaction of more than {MAX_SIZE} bytes")
@@ -45,15 +48,16 @@ class TransactionPool:
         self._by_hash[transaction.hash] = transaction
 
     def next_nonce(self, sender: Address, nonce: int) -> int:
-        """The sender's nonce after its waiting transactions that follow without a gap."""
+        """The sender's nonce after its pending transactions without a gap; `nonce` is the one at the head."""
         queue = self._waiting.get(sender, {})
         while nonce in queue:
             nonce += 1
         return nonce
 
     def ready(self, base_fee: int, nonce_of: Callable[[Address], int]) -> Iterator[SignedTransaction]:
-        """Transactions to try in this order: each sender's in order of nonce, the sender with the highest tip first.
-        What a block can never take any more is dropped on the way."""
+        """The executable transactions, senders with the highest tip first, each sender's in order of nonce.
+
+        Transactions with a nonce that is already used are dropped."""
         queues = []
         for sender in list(self._waiting):
             nonce = nonce_of(sender)
@@ -69,13 +73,13 @@ class TransactionPool:
                 nonce += 1
 
     def remove(self, transactions: Iterable[AnyTransaction]) -> None:
-        """Forgets transactions that are in a block, and what they replace."""
+        """Removes transactions that a block includes, and pending ones with the same sender and nonce."""
         for transaction in transactions:
             if isinstance(transaction, SignedTransaction):
                 self._drop(transaction.sender, transaction.body.nonce)
 
-    def put_back(self, transactions: Iterable[AnyTransaction]) -> None:
-        """Takes in again what a reorg took out of the chain."""
+    def reinject(self, transactions: Iterable[AnyTransaction]) -> None:
+        """Adds the transactions of blocks that a reorg removed."""
         for transaction in transactions:
             if isinstance(transaction, SignedTransaction) and len(self._by_hash) < MAX_TRANSACTIONS:
                 self._drop(transaction.sender, transaction.body.nonce)

@@ -1,4 +1,4 @@
-"""The engine's chain: blocks built from attributes, blocks checked against payloads, and the head that is followed."""
+"""The engine's chain: builds blocks from payload attributes, executes payloads, and follows the head."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_s
 
 
 class L2Backend:
-    """An L2 chain with its state, pool and rules."""
+    """An L2 chain with its state, pool and fork rules."""
 
     def __init__(self, genesis: ParsedGenesis) -> None:
         self.spec = genesis.chain
@@ -32,13 +32,15 @@ class L2Backend:
         self.pool = TransactionPool()
 
     def evm_rules(self, timestamp: int) -> EvmRules:
+        """The EVM rules of a block with this timestamp."""
         return self.spec.execution.at(timestamp).evm
 
     def next_base_fee(self, parent: Block) -> int:
+        """The base fee of a child of `parent` with the parent's forks, in wei."""
         return l2_base_fee(self.spec, parent.header, parent.header.timestamp)
 
     def send(self, raw: bytes) -> Hash:
-        """Takes a signed transaction into the pool."""
+        """Adds a signed transaction to the pool; its hash. Raises InvalidTransaction."""
         transaction = read_signed(raw, self.chain_id)
         if transaction.kind == 3:
             raise InvalidTransaction("blob transactions are not supported")
@@ -47,24 +49,24 @@ class L2Backend:
         return transaction.hash
 
     def begin(self, parent: Block, given: PayloadAttributes) -> L2Execution:
-        """Starts a block with the transactions that are in it in any case; InvalidBlock where it cannot be made."""
+        """Starts a block with the transactions of the attributes. Raises InvalidBlock where one cannot be included."""
         execution = self._execution(parent, block_attributes(self.spec, given))
         self._apply_all(execution, given.transactions)
         return execution
 
     def fill(self, execution: L2Execution) -> None:
-        """Adds waiting transactions as long as they fit. A sender whose transaction does not is passed over."""
-        passed_over: set[bytes] = set()
+        """Adds pending transactions while they fit; after an invalid one, the rest of that sender's are skipped."""
+        skipped: set[bytes] = set()
         for transaction in self.pool.ready(execution.context.base_fee, execution.state.nonce):
-            if transaction.sender in passed_over:
+            if transaction.sender in skipped:
                 continue
             try:
                 execution.apply(transaction)
             except InvalidTransaction:
-                passed_over.add(transaction.sender)
+                skipped.add(transaction.sender)
 
     def check(self, parent: Block, payload: ExecutionPayload) -> Block:
-        """Executes a payload whose hash has been checked; InvalidBlock unless the result is what it claims."""
+        """Executes a payload whose hash has been checked. Raises InvalidBlock where the result differs from it."""
         check_extra_data(self.spec, payload.timestamp, payload.extra_data)
         attributes = BlockAttributes(
             timestamp=payload.timestamp,
@@ -78,15 +80,15 @@ class L2Backend:
         self._apply_all(execution, payload.transactions)
         block = execution.seal()
         if block.hash != payload.block_hash:
-            raise InvalidBlock(f"executing the block gives other values: {_differences(block, payload)}")
+            raise InvalidBlock(f"execution differs from the payload: {_differences(block, payload)}")
         return block
 
     def set_head(self, head: Block) -> None:
-        """Follows a known block; transactions of blocks that are left wait again."""
-        switch = self.chain.set_head(head)
-        for block in switch.removed:
-            self.pool.put_back(block.transactions)
-        for block in switch.added:
+        """Makes a known block the head, and moves transactions between chain and pool."""
+        change = self.chain.set_head(head)
+        for block in change.removed:
+            self.pool.reinject(block.transactions)
+        for block in change.added:
             self.pool.remove(block.transactions)
 
     def _execution(self, parent: Block, attributes: BlockAttributes) -> L2Execution:
@@ -104,12 +106,12 @@ class L2Backend:
 
 
 def payload_of(block: Block) -> ExecutionPayload:
-    """A block as a payload."""
+    """A block as an execution payload."""
     return payload_of_header(block.header, block.hash, tuple(each.raw for each in block.transactions))
 
 
 def _differences(block: Block, payload: ExecutionPayload) -> str:
-    """Names and values of the fields in which an executed block differs from what was claimed."""
+    """The fields in which an executed block differs from the payload, with both values."""
     computed, claimed = msgspec.structs.asdict(payload_of(block)), msgspec.structs.asdict(payload)
     return ", ".join(
         f"{name} {_shown(computed[name])} instead of {_shown(claimed[name])}"

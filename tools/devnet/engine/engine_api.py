@@ -1,5 +1,6 @@
-"""The Engine API over a backend: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities
-(node-behaviour 11)."""
+"""The Engine API over a backend: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities.
+
+The node's side of these calls is stated in [ENG1 to ENG19]."""
 
 import hashlib
 from functools import partial
@@ -36,7 +37,8 @@ _NEW_VERSIONS = (1, 2, 3, 4)
 
 
 class PayloadJob:
-    """A payload in the making: filled from the pool and sealed when it is asked for. `time` is its timestamp."""
+    """A payload that is being built; it is filled from the pool and sealed by the first getPayload. `time` is its
+    timestamp in seconds."""
 
     def __init__(self, execution: L2Execution) -> None:
         self.time = execution.context.timestamp
@@ -44,7 +46,7 @@ class PayloadJob:
         self._block: Block | None = None
 
     def seal(self, backend: L2Backend, from_pool: bool) -> Block:
-        """The finished block; what it was made from is let go."""
+        """The sealed block, with transactions of the pool if `from_pool`. Raises InvalidBlock."""
         if self.unsealed is not None:
             if from_pool:
                 backend.fill(self.unsealed)
@@ -54,7 +56,7 @@ class PayloadJob:
 
 
 class ForkchoiceState(NamedTuple):
-    """A forkchoice state; safe and finalized may be unset."""
+    """A forkchoice state; zero hashes for safe and finalized leave the labels."""
 
     head: Hash
     safe: Hash
@@ -62,7 +64,7 @@ class ForkchoiceState(NamedTuple):
 
 
 class EngineApi:
-    """Answers a rollup node. What it accepts is written to the journal, if there is one."""
+    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one."""
 
     def __init__(self, backend: L2Backend, journal: Journal | None = None) -> None:
         self._backend = backend
@@ -72,7 +74,7 @@ class EngineApi:
         self._invalid: dict[Hash, Hash] = {}
 
     def methods(self) -> dict[str, Method]:
-        """The table."""
+        """The method table."""
         table: dict[str, Method] = {}
         for version in _FORKCHOICE_VERSIONS:
             table[f"engine_forkchoiceUpdatedV{version}"] = partial(self._forkchoice_updated, version)
@@ -102,7 +104,7 @@ class EngineApi:
         return _forkchoice(_status("VALID", head.hash), job)
 
     def _label(self, head: Block, label: Hash) -> Block | None:
-        """The block of a label, which must be an ancestor of the head."""
+        """The block of a label. Raises RpcError unless it is an ancestor of the head."""
         if label == ZERO_HASH:
             return None
         chain = self._backend.chain
@@ -129,7 +131,7 @@ class EngineApi:
         return identity
 
     def _attributes(self, version: int, found: Any) -> PayloadAttributes:
-        """Attributes that fit their time and the method's version."""
+        """Parses attributes. Raises RpcError where fields or the method's version do not match their fork."""
         if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
             found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
         try:
@@ -145,7 +147,7 @@ class EngineApi:
         )
         for name, given, wanted in presence:
             if given != wanted:
-                raise _invalid_attributes(f"{name} {'is missing' if wanted else 'before its fork'}")
+                raise _invalid_attributes(f"{name} {'is missing' if wanted else 'given before its fork'}")
         if version != rules.attributes_version:
             text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
             raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
@@ -218,11 +220,11 @@ def _heads(state: Any) -> ForkchoiceState:
     return ForkchoiceState(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
 
 
-def _status(status: str, valid: Hash | None, problem: str | None = None) -> dict[str, Any]:
+def _status(status: str, valid: Hash | None, error: str | None = None) -> dict[str, Any]:
     return {
         "status": status,
         "latestValidHash": None if valid is None else to_hex(valid),
-        "validationError": problem,
+        "validationError": error,
     }
 
 
@@ -240,7 +242,7 @@ def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:
 
 
 def _envelope(version: int, block: Block) -> dict[str, Any]:
-    """The answer of getPayload in its version's form."""
+    """The response of getPayload in the format of its version."""
     payload = payload_of(block)
     if version == 1:
         return payload_to_json(payload)

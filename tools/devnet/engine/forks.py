@@ -1,4 +1,4 @@
-"""THE FORK TABLE of L2 execution: rules by fork, and the contract that Canyon puts in place."""
+"""The fork table of L2 execution, and the contract that Canyon's activation block deploys."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ CREATE2_DEPLOYER: Address = bytes.fromhex("13b0d85ccb8bf860b6b79af3029fca081ae9b
 
 
 def _evm(base: EvmRules, limits: Mapping[Address, int], own_p256: bool) -> EvmRules:
-    """Ethereum's rules without blobs, with OP Stack's input limits and its early P256VERIFY."""
+    """Ethereum's rules without blobs, with the OP Stack's input limits and, before Osaka, its P256VERIFY."""
     precompiles = dict(base.precompiles)
     if own_p256:
         precompiles[P256_VERIFY] = P256_BEFORE_OSAKA
@@ -72,7 +72,7 @@ _PLACES_CREATE2_DEPLOYER = "canyon"
 
 
 class ExecutionSchedule:
-    """The rules of a chain by L2 time in seconds, from its activation times."""
+    """The execution rules of a chain by L2 block time, made from its activation times in seconds."""
 
     def __init__(self, times: Mapping[str, int]) -> None:
         present = [(times[name], changes) for name, changes in _CHANGES if name in times]
@@ -84,14 +84,15 @@ class ExecutionSchedule:
         self._create2_time = times.get(_PLACES_CREATE2_DEPLOYER)
 
     def at(self, time: int) -> ExecutionRules:
+        """The rules of a block with this timestamp."""
         return self._rules[bisect_right(self._times, time)]
 
     def places_create2_deployer(self, time: int) -> bool:
-        """Whether a block of exactly this time puts the deployer in place."""
+        """Whether a block with exactly this timestamp deploys the create2 deployer [UPG4]."""
         return time == self._create2_time
 
 
 def create2_deployer_code() -> bytes:
-    """The code of the deployer as it is on the public chains."""
+    """The code of the create2 deployer, as on the public chains."""
     text = files(__package__).joinpath("create2_deployer.hex").read_text()
     return bytes.fromhex(text)

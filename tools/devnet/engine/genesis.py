@@ -1,4 +1,4 @@
-"""From a geth genesis file to the chain's constants, its state and its block 0 (dev-engine-facts 3.4)."""
+"""Reads a genesis file in geth's format: chain parameters, state and block 0."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ DEFAULT_BASE_FEE = 1_000_000_000
 
 
 class ParsedGenesis(NamedTuple):
-    """Where a chain starts."""
+    """A chain's parameters, the database with its initial state, and block 0."""
 
     chain: ChainSpec
     store: StateDatabase
@@ -28,7 +28,7 @@ class ParsedGenesis(NamedTuple):
 
 
 def parse_genesis(content: bytes) -> ParsedGenesis:
-    """Reads a genesis file; GenesisError for anything unusable."""
+    """Parses a genesis file. Raises GenesisError for an invalid one."""
     try:
         found = json.loads(content)
     except ValueError as error:
@@ -41,7 +41,7 @@ def parse_genesis(content: bytes) -> ParsedGenesis:
 
 
 def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
-    """The chain's constants from the `config` of its genesis."""
+    """The chain parameters in the `config` of a genesis. Raises GenesisError."""
     constants = config.get("optimism")
     if not isinstance(constants, dict):
         raise GenesisError("config: no `optimism` object; this is not the genesis of an OP Stack chain")
@@ -64,13 +64,15 @@ def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
 
 
 def make_chain_spec(chain_id: int, times: Mapping[str, int], constants: ChainOpConfig) -> ChainSpec:
-    """A chain from its activation times; execution needs none of the windows that the node's schedule knows."""
+    """The parameters of a chain with these activation times in seconds.
+
+    Execution needs none of the schedule's derivation parameters, so those are zero."""
     schedule = ForkSchedule(times, block_time=1, channel_timeout=0, max_sequencer_drift=0)
     return ChainSpec(chain_id, schedule, ExecutionSchedule(times), constants)
 
 
 def genesis_block(store: StateDatabase, found: Mapping[str, Any], chain: ChainSpec) -> Block:
-    """Loads the state and makes block 0, by the forks that are active at its time."""
+    """Loads the state and makes block 0 with the fields of the forks active at its time. Raises GenesisError."""
     alloc = found.get("alloc")
     if not isinstance(alloc, dict):
         raise GenesisError("no `alloc` object")

@@ -1,5 +1,6 @@
-"""What L2 transactions pay for their data on L1, by fork, and the operator fee (attributes-rules 2.3; the fee
-parameters lie in the storage of the L1Block contract). Fees in wei."""
+"""The L1 data fee and the operator fee of L2 transactions by fork, in wei (op-geth's rollup cost).
+
+Their parameters are in the storage of the L1Block contract, which the L1 attributes deposit writes [LIN12, LIN13]."""
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
@@ -7,10 +8,10 @@ from functools import cached_property, lru_cache
 from rollup_node.stages.protocol.addresses import L1_BLOCK
 from rollup_node.tools.devnet.evm.state import State
 
-_REMNANT_BYTES = 68
-_SMALLEST_SIZE = 100_000_000
-_SIZE_PER_BYTE = 836_500
-_SIZE_OFFSET = 42_585_600
+_SIGNATURE_BYTES = 68
+_MIN_SIZE = 100_000_000
+_SIZE_COEFFICIENT = 836_500
+_SIZE_INTERCEPT = 42_585_600
 SIZE_SCALE = 1_000_000
 
 _HASH_FACTOR = 2_654_435_769
@@ -20,7 +21,7 @@ _TAIL = 13
 
 
 class FeeParameters:
-    """What L1Block holds of the newest L1 origin, each slot read when it is first asked for."""
+    """The fee parameters in L1Block's storage; each slot is read at its first use."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -59,7 +60,7 @@ class FeeParameters:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the packed parameters have ever been set; they are not in the block that activates them."""
+        """Whether the packed parameters are set; they are not yet in Ecotone's activation block."""
         return bool(self.base_fee_scalar or self.blob_base_fee_scalar or self.blob_base_fee)
 
 
@@ -67,39 +68,39 @@ L1CostFunction = Callable[[FeeParameters, bytes], int]
 OperatorCostFunction = Callable[[FeeParameters, int], int]
 
 
-# --- data fees -----------------------------------------------------------------------------------------------------
+# --- L1 data fee ---------------------------------------------------------------------------------------------------
 
 
 def l1_cost_bedrock(parameters: FeeParameters, raw: bytes) -> int:
-    """Call data gas with an overhead, and the bytes of a signature that is already in it."""
-    return _linear_cost(parameters, _call_data_gas(raw) + 16 * _REMNANT_BYTES)
+    """Calldata gas with an overhead, where Bedrock adds 68 bytes for a signature that the data already has."""
+    return _linear_cost(parameters, _calldata_gas(raw) + 16 * _SIGNATURE_BYTES)
 
 
 def l1_cost_regolith(parameters: FeeParameters, raw: bytes) -> int:
-    """Call data gas with an overhead."""
-    return _linear_cost(parameters, _call_data_gas(raw))
+    """Calldata gas with an overhead."""
+    return _linear_cost(parameters, _calldata_gas(raw))
 
 
 def l1_cost_ecotone(parameters: FeeParameters, raw: bytes) -> int:
-    """Call data gas weighed by the prices of call data and blobs."""
+    """Calldata gas, at the weighted price of calldata and blobs."""
     if not parameters.is_packed:
         return l1_cost_regolith(parameters, raw)
-    return _call_data_gas(raw) * _weighed_price(parameters) // (16 * SIZE_SCALE)
+    return _calldata_gas(raw) * _weighted_price(parameters) // (16 * SIZE_SCALE)
 
 
 def l1_cost_fjord(parameters: FeeParameters, raw: bytes) -> int:
-    """The estimated compressed size weighed by the prices of call data and blobs."""
+    """The estimated compressed size, at the weighted price of calldata and blobs."""
     if not parameters.is_packed:
         return l1_cost_regolith(parameters, raw)
-    return estimated_size_scaled(raw) * _weighed_price(parameters) // SIZE_SCALE**2
+    return estimated_size_scaled(raw) * _weighted_price(parameters) // SIZE_SCALE**2
 
 
 def estimated_size_scaled(raw: bytes) -> int:
-    """The estimated size of a transaction in a batch, in millionths of a byte."""
-    return max(_SMALLEST_SIZE, _SIZE_PER_BYTE * fastlz_length(raw) - _SIZE_OFFSET)
+    """The estimated compressed size of a transaction in millionths of a byte, by Fjord's linear regression."""
+    return max(_MIN_SIZE, _SIZE_COEFFICIENT * fastlz_length(raw) - _SIZE_INTERCEPT)
 
 
-def _call_data_gas(raw: bytes) -> int:
+def _calldata_gas(raw: bytes) -> int:
     return 16 * len(raw) - 12 * raw.count(0)
 
 
@@ -107,19 +108,21 @@ def _linear_cost(parameters: FeeParameters, gas: int) -> int:
     return (gas + parameters.overhead) * parameters.base_fee * parameters.scalar // SIZE_SCALE
 
 
-def _weighed_price(parameters: FeeParameters) -> int:
-    call_data = 16 * parameters.base_fee_scalar * parameters.base_fee
-    return call_data + parameters.blob_base_fee_scalar * parameters.blob_base_fee
+def _weighted_price(parameters: FeeParameters) -> int:
+    calldata = 16 * parameters.base_fee_scalar * parameters.base_fee
+    return calldata + parameters.blob_base_fee_scalar * parameters.blob_base_fee
 
 
 # --- operator fee --------------------------------------------------------------------------------------------------
 
 
 def operator_cost_isthmus(parameters: FeeParameters, gas: int) -> int:
+    """Gas times scalar in millionths, plus the constant."""
     return gas * parameters.operator_fee_scalar // SIZE_SCALE + parameters.operator_fee_constant
 
 
 def operator_cost_jovian(parameters: FeeParameters, gas: int) -> int:
+    """Gas times scalar times 100, plus the constant."""
     return gas * parameters.operator_fee_scalar * 100 + parameters.operator_fee_constant
 
 
@@ -128,7 +131,7 @@ def operator_cost_jovian(parameters: FeeParameters, gas: int) -> int:
 
 @lru_cache(2048)
 def fastlz_length(data: bytes) -> int:
-    """How long the data would be compressed by FastLZ at level 1, to the byte as L2 engines count it."""
+    """The length of the data compressed by FastLZ at level 1, exactly as op-geth computes it without compressing."""
     seen: dict[int, int] = {}
     limit = max(len(data) - _TAIL, 0)
     total, literals_from, at = 0, 0, 2
@@ -165,7 +168,7 @@ def _literals_length(count: int) -> int:
 
 
 def _match_length(data: bytes, one: int, other: int, end: int) -> int:
-    """Equal bytes from two places on; the first unequal one counts too."""
+    """The number of equal bytes from two offsets on, plus one for the first unequal byte."""
     length = 0
     while other + length < end:
         length += 1

@@ -1,4 +1,4 @@
-"""The engine as a process: one backend behind two ports, the Engine API for bearers of the JWT secret, eth_* for all."""
+"""The engine's two listeners: eth_* for everybody, and with a JWT the Engine API as well."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ log = get_logger("engine")
 
 
 class EngineServer:
-    """Both listeners of an embedded engine."""
+    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from."""
 
     def __init__(
         self,
@@ -41,11 +41,12 @@ class EngineServer:
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
     async def start(self) -> None:
-        """Binds both ports; OSError where one is taken."""
+        """Binds both ports. Raises OSError where one is in use."""
         await self.http.start()
         await self.auth.start()
 
     async def stop(self) -> None:
+        """Closes listeners and journal."""
         await self.auth.stop()
         await self.http.stop()
         if self._journal is not None:
@@ -53,7 +54,7 @@ class EngineServer:
 
 
 def restore(backend: L2Backend, journal: Journal) -> None:
-    """Brings a backend to where its journal ends, by executing all blocks in it."""
+    """Replays a journal into a backend. Raises InvalidBlock or ValueError where it does not fit the genesis."""
     chain = backend.chain
     for entry in journal.entries():
         if "executionPayload" in entry:

@@ -1,4 +1,4 @@
-"""One call in execution: what it was called with, and the stack, memory and gas it has left."""
+"""A call frame: the message that it executes, and its stack, memory and gas."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,15 +18,15 @@ _MAX_MEMORY = 1 << 32
 
 
 class ExceptionalHalt(Exception):
-    """The call ends by a fault: its gas is gone and its changes are undone."""
+    """The frame halts: its remaining gas is consumed and its changes are reverted."""
 
 
 class OutOfGas(ExceptionalHalt):
-    """The call's gas did not suffice."""
+    """The frame has not enough gas."""
 
 
 class BlockContext(NamedTuple):
-    """What code can ask about its block. Fees in wei; `block_hash` answers for the last 256 numbers."""
+    """The block that code runs in. Fees in wei; `block_hash` gives the hashes of the last 256 numbers."""
 
     number: int
     timestamp: int
@@ -40,7 +40,7 @@ class BlockContext(NamedTuple):
 
 
 class TransactionEnvironment(NamedTuple):
-    """What all calls of one transaction share."""
+    """What all frames of a transaction share; `gas_price` in wei."""
 
     state: State
     rules: "EvmRules"
@@ -51,8 +51,8 @@ class TransactionEnvironment(NamedTuple):
 
 
 class CallMessage(NamedTuple):
-    """A call or a creation. `address` is the account it acts as, `code_address` where the code was found;
-    `returns_at` is where in the caller's memory up to `returns_size` bytes of the answer go."""
+    """A call or a contract creation. `address` is the executing account, `code_address` that of the code; up to
+    `returns_size` bytes of output go to `returns_at` in the caller's memory."""
 
     caller: Address
     address: Address
@@ -70,18 +70,19 @@ class CallMessage(NamedTuple):
 
 
 class CallFrame:
-    """A message in execution. `next` is the code offset to go on at, -1 at the end; `pending` the call it waits for."""
+    """A message in execution. `next` is the code offset of the next basic block, -1 at the end; `pending` is the call
+    that the frame waits for."""
 
     __slots__ = (
+        "analysis",
         "environment",
+        "error",
         "gas",
         "memory",
         "message",
         "next",
         "output",
         "pending",
-        "problem",
-        "program",
         "returned",
         "snapshot",
         "stack",
@@ -94,13 +95,13 @@ class CallFrame:
         environment: TransactionEnvironment,
         message: CallMessage,
         snapshot: StateSnapshot,
-        program: "CodeAnalysis",
+        analysis: "CodeAnalysis",
     ) -> None:
         self.environment = environment
         self.state = environment.state
         self.message = message
         self.snapshot = snapshot
-        self.program = program
+        self.analysis = analysis
         self.gas = message.gas
         self.stack: list[int] = []
         self.memory = bytearray()
@@ -109,16 +110,16 @@ class CallFrame:
         self.next = 0
         self.pending: CallMessage | None = None
         self.succeeded = True
-        self.problem = ""
+        self.error = ""
 
     def charge(self, gas: int) -> None:
-        """Takes gas; OutOfGas where it does not suffice."""
+        """Charges gas. Raises OutOfGas."""
         self.gas -= gas
         if self.gas < 0:
             raise OutOfGas("out of gas")
 
     def expand(self, offset: int, size: int) -> None:
-        """Grows the memory, in words of 32 bytes, to hold `size` bytes at `offset`, and takes the gas for it."""
+        """Expands the memory in words of 32 bytes to `size` bytes at `offset`, and charges for it. Raises OutOfGas."""
         end = offset + size
         if size == 0 or end <= len(self.memory):
             return
@@ -129,47 +130,47 @@ class CallFrame:
         self.memory.extend(bytes((words - before) << 5))
 
     def read(self, offset: int, size: int) -> bytes:
-        """A piece of memory, which grows to hold it."""
+        """Reads memory, which is expanded where necessary. Raises OutOfGas."""
         if size == 0:
             return b""
         self.expand(offset, size)
         return bytes(self.memory[offset : offset + size])
 
     def access_account(self, address: Address) -> None:
-        """Takes the gas of touching an account (EIP-2929)."""
+        """Charges the access to a cold or warm account (EIP-2929). Raises OutOfGas."""
         self.charge(_COLD_ACCOUNT if self.state.warm_up(address) else WARM_ACCESS)
 
     def slot_surcharge(self, slot: int) -> int:
-        """What a first access to a slot costs more than the warm one costs; zero for later ones."""
+        """The gas of the first access to a cold slot, zero for a warm one (EIP-2929)."""
         return _COLD_SLOT if self.state.warm_up((self.message.address, slot)) else 0
 
     def require_writable(self) -> None:
-        """Faults inside a static call."""
+        """Raises ExceptionalHalt inside a static call."""
         if self.message.is_static:
             raise ExceptionalHalt("write protection")
 
     def finish(self, output: bytes = b"") -> None:
-        """Ends with success."""
+        """Ends successfully."""
         self.output = output
         self.next = -1
 
     def revert(self, output: bytes) -> None:
-        """Ends with its changes undone, its gas kept."""
+        """Ends with its changes reverted; remaining gas goes back to the caller."""
         self.output = output
         self.next = -1
         self.succeeded = False
-        self.problem = "execution reverted"
+        self.error = "execution reverted"
 
-    def fail(self, problem: str) -> None:
-        """Ends with its changes undone and its gas lost."""
+    def fail(self, error: str) -> None:
+        """Ends with its changes reverted and its gas consumed."""
         self.output = b""
         self.gas = 0
         self.next = -1
         self.succeeded = False
-        self.problem = problem
+        self.error = error
 
     def resume(self, child: "CallFrame") -> None:
-        """Takes over what a finished call or creation brought."""
+        """Continues after a call: takes over its remaining gas, output and success."""
         message = child.message
         self.gas += child.gas
         if message.creates:

@@ -1,4 +1,4 @@
-"""Accounts and storage on top of tries, with a journal that undoes what a reverted call did."""
+"""Accounts and storage on top of tries, with a journal to revert calls."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,7 +17,7 @@ _ABSENT: Any = object()
 
 
 class StateDatabase:
-    """Everything durable: trie nodes and contract codes by hash, shared by the states of all blocks."""
+    """Trie nodes and contract code by hash, shared by the states of all blocks."""
 
     def __init__(self, nodes: dict[Hash, bytes] | None = None, codes: dict[Hash, bytes] | None = None) -> None:
         self.nodes = TrieNodeStore(nodes)
@@ -25,7 +25,7 @@ class StateDatabase:
 
 
 class EventLog(NamedTuple):
-    """A log as a transaction leaves it."""
+    """An event log."""
 
     address: Address
     topics: tuple[bytes, ...]
@@ -33,7 +33,7 @@ class EventLog(NamedTuple):
 
 
 class StateSnapshot(NamedTuple):
-    """A point to revert to, within one transaction."""
+    """A point within a transaction to revert to."""
 
     entries: int
     logs: int
@@ -41,7 +41,7 @@ class StateSnapshot(NamedTuple):
 
 
 class AccountChange(NamedTuple):
-    """An account that was written, as it is now (None: removed), with the slots of it that were written."""
+    """A written account with its code and its written slots; `account` is None where it was removed."""
 
     address: Address
     account: Account | None
@@ -50,10 +50,10 @@ class AccountChange(NamedTuple):
 
 
 class State:
-    """The state after a block, and the changes of the block being executed. Balances in wei, storage as integers.
+    """The state after a block with the uncommitted changes of the next one. Balances in wei, storage as integers.
 
-    Between `begin_transaction` and `end_transaction`, `revert` undoes everything since a `snapshot`: every changeable
-    piece is an entry of some dict, and the journal holds what the entry was before."""
+    `revert` undoes all changes since a `snapshot` of the same transaction: each change is an entry of a dict, and the
+    journal has the entry's former value."""
 
     def __init__(self, store: StateDatabase, root: Hash = EMPTY_ROOT) -> None:
         self.store = store
@@ -75,14 +75,14 @@ class State:
     # --- transactions ----------------------------------------------------------------------------------------------
 
     def begin_transaction(self) -> None:
-        """Forgets what lives for one transaction only."""
+        """Clears logs, refund, transient storage, access lists and the journal."""
         self.logs, self.refund = [], 0
         for passing in (self._originals, self._transient, self._warm, self._created, self._destroyed):
             passing.clear()
         self._journal.clear()
 
     def end_transaction(self) -> None:
-        """Removes the accounts that destroyed themselves."""
+        """Removes self-destructed accounts."""
         for address in self._destroyed:
             self._accounts[address] = None
             self._changed_accounts.add(address)
@@ -91,10 +91,11 @@ class State:
             self._tries[address] = Trie(self.store.nodes)
 
     def snapshot(self) -> StateSnapshot:
+        """The current point within the transaction."""
         return StateSnapshot(len(self._journal), len(self.logs), self.refund)
 
     def revert(self, snapshot: StateSnapshot) -> None:
-        """Takes back everything since the snapshot."""
+        """Undoes all changes since the snapshot."""
         journal = self._journal
         while len(journal) > snapshot.entries:
             entries, key, before = journal.pop()
@@ -112,7 +113,7 @@ class State:
     # --- accounts --------------------------------------------------------------------------------------------------
 
     def account(self, address: Address) -> Account | None:
-        """The account; its storage root is that of the last `commit`."""
+        """The account, or None; its storage root is that of the last `commit`."""
         try:
             return self._accounts[address]
         except KeyError:
@@ -143,19 +144,19 @@ class State:
             raise MissingNode(f"code 0x{account.code_hash.hex()} is not in the store") from None
 
     def is_alive(self, address: Address) -> bool:
-        """Whether there is an account that is not empty in the sense of EIP-161."""
+        """Whether the account exists and is not empty (EIP-161)."""
         account = self.account(address)
         return account is not None and not _is_empty(account)
 
     def is_occupied(self, address: Address) -> bool:
-        """Whether no contract may be created at the address (EIP-684, EIP-7610)."""
+        """Whether a creation at the address is a collision (EIP-684, EIP-7610)."""
         account = self.account(address)
         return account is not None and (
             account.nonce != 0 or account.code_hash != EMPTY_CODE_HASH or account.storage_root != EMPTY_ROOT
         )
 
     def add_balance(self, address: Address, amount: int) -> None:
-        """Adds wei; adding nothing to an empty account removes it (EIP-161)."""
+        """Adds wei; adding zero to an empty account removes it (EIP-161)."""
         account = self.account(address)
         if amount:
             account = account or NEW_ACCOUNT
@@ -164,7 +165,7 @@ class State:
             self._write(address, None)
 
     def subtract_balance(self, address: Address, amount: int) -> None:
-        """Takes wei that the caller has checked to be there."""
+        """Subtracts wei; the caller has checked the balance."""
         if amount:
             account = self.account(address) or NEW_ACCOUNT
             self._write(address, Account(account.nonce, account.balance - amount, account[2], account[3]))
@@ -180,7 +181,7 @@ class State:
         self._write(address, Account(account[0], account[1], account[2], code_hash))
 
     def put_account(self, address: Address, account: Account) -> None:
-        """Sets all of an account but its storage, for genesis."""
+        """Sets an account without its storage, for a genesis."""
         self._write(address, account)
 
     def _write(self, address: Address, account: Account | None) -> None:
@@ -191,7 +192,7 @@ class State:
     # --- storage ---------------------------------------------------------------------------------------------------
 
     def storage(self, address: Address, slot: int) -> int:
-        """The present value of a slot."""
+        """The current value of a slot."""
         slots = self._storage.get(address)
         if slots is None:
             slots = self._storage[address] = {}
@@ -228,17 +229,17 @@ class State:
             self._tries[address] = trie
         return trie
 
-    # --- what lives for one transaction ----------------------------------------------------------------------------
+    # --- transaction scope -----------------------------------------------------------------------------------------
 
     def warm_up(self, key: Address | tuple[Address, int]) -> bool:
-        """Marks an address, or a slot of one, as accessed; whether it was cold (EIP-2929)."""
+        """Adds an address, or an address with a slot, to the accessed ones; whether it was cold (EIP-2929)."""
         if key in self._warm:
             return False
         self._put(self._warm, key, True)
         return True
 
     def preload(self, addresses: frozenset[Address]) -> None:
-        """Addresses that are warm from the transaction's start."""
+        """Adds addresses that are warm from the start of the transaction."""
         self._warm.update(dict.fromkeys(addresses, True))
 
     def mark_created(self, address: Address) -> None:
@@ -259,7 +260,7 @@ class State:
         return EMPTY_ROOT if account is None else account.storage_root
 
     def commit(self, keep_empty: bool = False) -> Hash:
-        """Writes all changes to the tries; the state root. Empty accounts are kept in a genesis only."""
+        """Writes all changes to the tries; the state root. `keep_empty` keeps empty accounts, for a genesis."""
         for address, changed in self._changed_slots.items():
             self._commit_storage(address, changed)
         self._changed_slots.clear()
@@ -274,7 +275,7 @@ class State:
         return self._trie.commit()
 
     def changes(self) -> Iterator[AccountChange]:
-        """What was written since the last `commit`."""
+        """The accounts written since the last `commit`, by address."""
         for address in sorted(self._changed_accounts | self._changed_slots.keys()):
             slots = {slot: self._storage[address][slot] for slot in sorted(self._changed_slots.get(address, ()))}
             yield AccountChange(address, self.account(address), self.code(address), slots)

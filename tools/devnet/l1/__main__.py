@@ -1,4 +1,4 @@
-"""`python -m rollup_node.tools.devnet.l1`."""
+"""`python -m rollup_node.tools.devnet.l1`: the embedded L1 as a program."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The embedded L1's chain: genesis, slots, blocks made from the pool, labels, blobs, and reorganisations on demand."""
+"""The embedded L1's chain: genesis, a block per slot from the pool, labels, blobs, and reorgs on request."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -38,7 +38,7 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
 
 class L1Backend:
-    """A chain with Prague's rules or later; `slot_seconds` apart, from the genesis time on."""
+    """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config."""
 
     def __init__(self, genesis: Mapping[str, Any], slot_seconds: int) -> None:
         config = genesis["config"]
@@ -52,17 +52,19 @@ class L1Backend:
         self._blobs: dict[Hash, Blob] = {}
         self._branch = 0
 
-    # --- what the eth_* methods ask ---
+    # --- eth_* backend ---
 
     def evm_rules(self, timestamp: int) -> EvmRules:
+        """The EVM rules of a block with this timestamp."""
         return self._schedule.at(timestamp)
 
     def next_base_fee(self, parent: Block) -> int:
+        """The base fee of a child of `parent`, in wei."""
         header = parent.header
         return next_base_fee(header.gas_limit, header.gas_used, header.base_fee or 0, L1_ELASTICITY, L1_DENOMINATOR)
 
     def send(self, raw: bytes) -> Hash:
-        """Takes a transaction, with its sidecar where it has blobs, into the pool."""
+        """Adds a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
         transaction, blobs = read_pooled(raw, self.chain_id)
         state = State(self.store, self.chain.head.header.state_root)
         self.pool.add(transaction, state.nonce(transaction.sender))
@@ -72,14 +74,14 @@ class L1Backend:
     # --- blocks ---
 
     def mine(self, timestamp: int) -> Block:
-        """Makes the next block of the pool's transactions; `timestamp` is a slot's time after the head's."""
+        """Mines a block with the pool's transactions; `timestamp` is the time of a slot after the head's."""
         block = self._build(self.chain.head, timestamp, empty=False)
         self._extend(block)
         return block
 
-    def reorganise(self, depth: int) -> Block:
-        """Replaces the last `depth` blocks by as many empty ones and one more; transactions of the
-        old ones wait in the pool again and go into the last."""
+    def reorg(self, depth: int) -> Block:
+        """Replaces the last `depth` blocks by as many empty ones and one more, which has their transactions; the new
+        head."""
         head = self.chain.head
         depth = min(depth, head.number - self.chain.genesis.number)
         self._branch += 1
@@ -91,7 +93,7 @@ class L1Backend:
         return self.mine(head.header.timestamp + self.slot_seconds)
 
     def slot_time(self, now: float) -> int:
-        """The time of the slot that `now` is in."""
+        """The start of the slot at `now`, in seconds."""
         slots = max(0, int(now - self.genesis_time)) // self.slot_seconds
         return self.genesis_time + slots * self.slot_seconds
 
@@ -100,9 +102,9 @@ class L1Backend:
         self._switch(block)
 
     def _switch(self, head: Block) -> None:
-        switch = self.chain.set_head(head)
-        self.pool.put_back(transaction for block in switch.removed for transaction in block.transactions)
-        self.pool.remove(transaction for block in switch.added for transaction in block.transactions)
+        change = self.chain.set_head(head)
+        self.pool.reinject(transaction for block in change.removed for transaction in block.transactions)
+        self.pool.remove(transaction for block in change.added for transaction in block.transactions)
         lowest = self.chain.genesis.number
         self.chain.safe = self._label(max(lowest, head.number - SAFE_DISTANCE))
         self.chain.finalized = self._label(max(lowest, self.chain.finalized.number, head.number - FINALIZED_DISTANCE))
@@ -139,19 +141,19 @@ class L1Backend:
         return _seal(execution, parent, excess, beacon_root)
 
     def _fill(self, execution: BlockExecution) -> None:
-        stuck: set[bytes] = set()
+        skipped: set[bytes] = set()
         for transaction in list(self.pool.ready(execution.context.base_fee, execution.state.nonce)):
-            if transaction.sender in stuck:
+            if transaction.sender in skipped:
                 continue
             try:
                 execution.apply(transaction)
             except InvalidTransaction:
-                stuck.add(transaction.sender)
+                skipped.add(transaction.sender)
 
     # --- blobs ---
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block in a slot, in order; None where there is no block."""
+        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
         timestamp = self.genesis_time + slot * self.slot_seconds
         block = self._block_at_time(timestamp)
         if block is None:

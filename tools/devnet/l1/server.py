@@ -1,4 +1,4 @@
-"""The embedded L1 as a program: JSON-RPC on one port, the Beacon API on another, a block in each slot."""
+"""The embedded L1 program: JSON-RPC on one port, the Beacon API on another, and a block in each slot."""
 
 import argparse
 import asyncio
@@ -28,34 +28,34 @@ MAX_REORG = 64
 
 
 class L1Methods:
-    """The eth_* methods and those that drive a development chain."""
+    """The eth_* methods, and evm_mine and dev_reorg to control the chain."""
 
     def __init__(self, backend: L1Backend) -> None:
         self._backend = backend
 
     def methods(self) -> dict[str, Method]:
-        """The table."""
+        """The method table."""
         return {
             **EthApi(self._backend, CLIENT_VERSION).methods(),
             "evm_mine": self.mine,
-            "dev_reorg": self.reorganise,
+            "dev_reorg": self.reorg,
         }
 
     def mine(self) -> str:
-        """Makes the block of the next slot at once."""
+        """evm_mine: mines the block of the next slot now; its hash."""
         head = self._backend.chain.head
         return to_hex(self._backend.mine(head.header.timestamp + self._backend.slot_seconds).hash)
 
-    def reorganise(self, depth: Any) -> str:
-        """Replaces the last blocks; the hash of the new head."""
+    def reorg(self, depth: Any) -> str:
+        """dev_reorg: replaces the last `depth` blocks; the hash of the new head. Raises RpcError for a wrong depth."""
         number = depth if isinstance(depth, int) else from_quantity(depth)
         if not 1 <= number <= MAX_REORG:
-            raise RpcError(INVALID_PARAMS, f"a reorganisation replaces 1 to {MAX_REORG} blocks, not {number}")
-        return to_hex(self._backend.reorganise(number).hash)
+            raise RpcError(INVALID_PARAMS, f"a reorg replaces 1 to {MAX_REORG} blocks, not {number}")
+        return to_hex(self._backend.reorg(number).hash)
 
 
 async def mine_in_slots(backend: L1Backend) -> None:
-    """A block at the begin of each slot; a slot that is late is missed, as on a real chain."""
+    """Mines a block at the start of each slot; a slot that passed meanwhile stays empty, as on a real chain."""
     while True:
         now = time.time()
         slot = backend.slot_time(now)
@@ -65,7 +65,7 @@ async def mine_in_slots(backend: L1Backend) -> None:
 
 
 async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
-    """Serves and mines until cancelled."""
+    """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
     backend = L1Backend(genesis, slot_seconds)
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
@@ -83,8 +83,8 @@ async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_secon
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs until a signal ends it."""
-    parser = argparse.ArgumentParser(prog="l1", description="An embedded L1 for development.", allow_abbrev=False)
+    """Runs until a signal stops it."""
+    parser = argparse.ArgumentParser(prog="l1", description="Embedded L1 for development.", allow_abbrev=False)
     parser.add_argument("--genesis", type=Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--beacon-port", type=int, default=0)

@@ -1,6 +1,7 @@
-"""A genesis for a chain whose forks are active from the start: its accounts after the forks' upgrade transactions.
+"""Runs upgrade transactions on the accounts of a genesis.
 
-Nobody sends upgrade transactions to a chain that begins with a fork, so its genesis must hold what they leave."""
+A fork that is active at genesis has no activation block, so its upgrade transactions never run on the chain: the
+genesis must have their result."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,35 +18,36 @@ from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State
 from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
 
 Alloc = dict[str, dict[str, Any]]
-"""Accounts by address, as a genesis file holds them: addresses and slots in hex of full length."""
+"""The `alloc` of a genesis file; addresses and slots in hex of full length."""
 
 
-def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, had: Collection[str] = ()) -> Alloc:
-    """The accounts after the upgrade transactions of all forks active at `time` (seconds), but for forks in `had`; the
-    nonces of those transactions' senders are left as they were. GenesisError where one of them fails."""
+def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection[str] = ()) -> Alloc:
+    """The accounts after the upgrade transactions of all forks active at `time` (seconds) except those in `present`.
+
+    The accounts of the transactions' senders stay as they are. Raises GenesisError where a transaction fails."""
     store = StateDatabase()
     state = State(store, load_alloc(store, alloc))
     context = BlockContext(0, time, ZERO_ADDRESS, 0, 0, ZERO_HASH, chain.chain_id, lambda number: ZERO_HASH)
     rules = chain.execution.at(time).evm
     for fork in chain.schedule.active(time):
-        if fork.name in had or fork.activation is None or fork.activation.bundle is None:
+        if fork.name in present or fork.activation is None or fork.activation.bundle is None:
             continue
         for index, raw in enumerate(load_bundle(fork.activation.bundle).transactions):
-            problem = _run(state, rules, context, raw)
-            if problem:
-                raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {problem}")
+            error = _run(state, rules, context, raw)
+            if error:
+                raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {error}")
     return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
 
 
 def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> str:
-    """Executes a deposit; why it failed, or nothing."""
+    """Executes a deposit; its error, empty on success."""
     deposit = decode_deposit(raw)
     state.begin_transaction()
     environment = TransactionEnvironment(state, rules, context, deposit.sender, 0)
     intrinsic = intrinsic_gas(rules, deposit.to, deposit.data)
-    outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
+    result = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
     state.end_transaction()
-    return "" if outcome.succeeded else outcome.problem
+    return "" if result.succeeded else result.error
 
 
 def _entry(alloc: Mapping[str, dict[str, Any]], change: AccountChange) -> dict[str, Any]:

@@ -24,12 +24,12 @@ def test_heads_switch_between_branches() -> None:
     assert chain.set_head(two).added == (one, two)
     chain.safe, chain.finalized = two, one
     moved, kept = one.transactions[1].hash, other.transactions[1].hash
-    place = chain.place(moved)
+    place = chain.locate(moved)
     assert place is not None and (place.block, place.position) == (one, 1)
     switch = chain.set_head(other)
     assert switch.removed == (one, two) and switch.added == (other,)
     assert chain.head == other and chain.safe == chain.finalized == genesis
-    assert chain.place(moved) is None and chain.place(kept) is not None
+    assert chain.locate(moved) is None and chain.locate(kept) is not None
     assert chain.at(1) == other and chain.at(2) is None and chain.get(two.hash) == two
     assert chain.set_head(genesis).removed == (other,)
 

@@ -104,7 +104,7 @@ def test_calls_and_estimates(served: Served) -> None:
     mint = {"from": to_hex(owner), "to": to_hex(TOKEN), "data": to_hex(MINT)}
     estimate = int(served("eth_estimateGas", mint), 16)
     block = served.l2.extend(served.backend, served.l2.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
-    assert block.executed[1].outcome.succeeded and estimate - block.executed[1].outcome.gas_used <= 64
+    assert block.executed[1].result.succeeded and estimate - block.executed[1].result.gas_used <= 64
     assert served("eth_estimateGas", {"from": to_hex(owner), "to": "0x" + "11" * 20, "value": "0x1"}) == hex(21_000)
     with pytest.raises(RpcError, match="insufficient funds"):
         served("eth_estimateGas", {"to": "0x" + "11" * 20, "value": "0x1", "from": "0x" + "22" * 20})

@@ -48,7 +48,7 @@ def test_included_ones_go_and_reorganised_ones_come_back() -> None:
     pool.add(waiting, 0)
     pool.remove([included])
     assert len(pool) == 0
-    pool.put_back([included])
+    pool.reinject([included])
     assert ready(pool) == [included]
 
 
@@ -62,5 +62,5 @@ def test_bounds(monkeypatch: Any) -> None:
     with pytest.raises(InvalidTransaction, match="full"):
         pool.add(signed(1, 0), 0)
     pool.add(signed(0, 1, cap=5000), 0)
-    pool.put_back([signed(1, 0)])
+    pool.reinject([signed(1, 0)])
     assert len(pool) == 2

@@ -149,12 +149,12 @@ def test_a_reorganisation_goes_to_another_branch_and_back() -> None:
     old = engine.extend(l2.transfer(0, 0))
     engine.follow(old.block_hash, first, first)
     transaction = engine.backend.chain.head.executed[1].transaction.hash
-    assert engine.follow(first)["status"] == "VALID" and engine.backend.chain.place(transaction) is None
+    assert engine.follow(first)["status"] == "VALID" and engine.backend.chain.locate(transaction) is None
     new = engine.extend(l2.transfer(1, 0))
     assert new.block_number == old.block_number and engine.backend.chain.safe.hash == first
     assert engine.backend.pool.get(transaction) is not None
     engine.follow(old.block_hash)
-    assert engine.backend.chain.place(transaction) is not None and engine.backend.pool.get(transaction) is None
+    assert engine.backend.chain.locate(transaction) is not None and engine.backend.pool.get(transaction) is None
 
 
 def test_attributes_must_fit_their_time() -> None:

@@ -163,13 +163,13 @@ def test_no_wei_is_made_or_lost(newest: str) -> None:
     entry = block.executed[1]
     state = state_after(backend)
     vaults = {
-        BASE_FEE_VAULT: entry.outcome.gas_used * (block.header.base_fee or 0),
-        SEQUENCER_FEE_VAULT: entry.outcome.gas_used * 10**6,
+        BASE_FEE_VAULT: entry.result.gas_used * (block.header.base_fee or 0),
+        SEQUENCER_FEE_VAULT: entry.result.gas_used * 10**6,
         L1_FEE_VAULT: int(str(entry.extra["l1Fee"]), 16),
     }
     if l2.spec.execution.at(1002).operator_fee is not None:
         scalar = 700 if newest == "jovian" else 0
-        vaults[OPERATOR_FEE_VAULT] = entry.outcome.gas_used * scalar + 9 + (0 if scalar else 21_000 * 7 // 10**6)
+        vaults[OPERATOR_FEE_VAULT] = entry.result.gas_used * scalar + 9 + (0 if scalar else 21_000 * 7 // 10**6)
     for vault, amount in vaults.items():
         assert state.balance(vault) == amount
     assert state.balance(L1_FEE_VAULT) > 0
@@ -230,7 +230,7 @@ def test_a_deposit_mints_and_calls() -> None:
     block = l2.extend(backend, l2.deposit(USER, RECEIVER, mint=100, value=30))
     state, entry = state_after(backend), block.executed[1]
     assert (state.balance(USER), state.balance(RECEIVER), state.nonce(USER)) == (70, 30, 1)
-    assert entry.outcome.succeeded and entry.outcome.gas_used == 21_000
+    assert entry.result.succeeded and entry.result.gas_used == 21_000
     assert entry.extra == {"depositNonce": "0x0", "depositReceiptVersion": "0x1"}
 
 
@@ -244,14 +244,14 @@ def test_a_deposit_mints_and_calls() -> None:
         ({"data": bytes(1000), "gas": 30_999}, "intrinsic gas"),
     ],
 )
-def test_a_deposit_that_cannot_run_keeps_its_mint_and_uses_all_gas(values: dict[str, Any], problem: str) -> None:
+def test_a_deposit_that_cannot_run_keeps_its_mint_and_uses_all_gas(values: dict[str, Any], error: str) -> None:
     l2 = L2TestChain()
     backend = l2.backend()
     fields = {"mint": 100, "to": RECEIVER} | values
     entry = l2.extend(backend, l2.deposit(USER, **fields)).executed[1]
     state = state_after(backend)
-    assert not entry.outcome.succeeded and problem in entry.outcome.problem
-    assert entry.outcome.gas_used == values.get("gas", 100_000)
+    assert not entry.result.succeeded and problem in entry.result.error
+    assert entry.result.gas_used == values.get("gas", 100_000)
     assert (state.balance(USER), state.nonce(USER)) == (100, 1)
 
 
@@ -260,7 +260,7 @@ def test_a_deposit_whose_code_faults_keeps_its_mint() -> None:
     l2.file["alloc"]["0x" + RECEIVER.hex()] = {"code": "0xfe", "nonce": "0x1"}
     backend = l2.backend()
     entry = l2.extend(backend, l2.deposit(USER, RECEIVER, mint=100, value=10)).executed[1]
-    assert not entry.outcome.succeeded and entry.outcome.gas_used == 100_000
+    assert not entry.result.succeeded and entry.result.gas_used == 100_000
     assert state_after(backend).balance(USER) == 100
 
 
@@ -268,8 +268,8 @@ def test_a_deposit_can_create() -> None:
     l2 = L2TestChain()
     backend = l2.backend()
     entry = l2.extend(backend, l2.deposit(USER, None, data=bytes.fromhex("60015f5360015ff3"))).executed[1]
-    assert entry.outcome.succeeded and entry.outcome.created is not None
-    assert state_after(backend).code(entry.outcome.created) == b"\x01"
+    assert entry.result.succeeded and entry.result.created is not None
+    assert state_after(backend).code(entry.result.created) == b"\x01"
 
 
 def test_deposits_must_fit_into_the_block() -> None:
@@ -283,8 +283,8 @@ def test_before_regolith_deposits_use_all_gas_and_system_ones_none() -> None:
     block = l2.extend(l2.backend(), l2.deposit(USER, RECEIVER), gas_limit=20_000_000)
     info, user = block.executed
     assert info.transaction.body.is_system and info.transaction.body.gas == 150_000_000
-    assert info.outcome.succeeded and info.outcome.gas_used == 0
-    assert user.outcome.gas_used == 100_000 and block.header.gas_used == 100_000
+    assert info.result.succeeded and info.result.gas_used == 0
+    assert user.result.gas_used == 100_000 and block.header.gas_used == 100_000
     assert user.extra == {}
 
 

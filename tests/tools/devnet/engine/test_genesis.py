@@ -63,7 +63,7 @@ def test_the_state_is_readable() -> None:
         ({"gasLimit": "much"}, "header field"),
     ],
 )
-def test_unusable_files_say_why(change: dict[str, Any], problem: str) -> None:
+def test_unusable_files_say_why(change: dict[str, Any], error: str) -> None:
     with pytest.raises(GenesisError, match=problem):
         parse_genesis(json.dumps(L2TestChain().file | change).encode())
 

@@ -171,7 +171,7 @@ def test_the_process_serves_and_stops_on_a_signal(files: dict[str, Path]) -> Non
     ],
 )
 def test_the_process_says_in_one_line_why_it_cannot_start(
-    files: dict[str, Path], option: str, content: str | None, problem: str
+    files: dict[str, Path], option: str, content: str | None, error: str
 ) -> None:
     if content is None:
         files[option].unlink()

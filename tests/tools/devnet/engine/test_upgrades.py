@@ -35,9 +35,9 @@ def read_word(backend: Any, contract: bytes, signature: str) -> int:
     context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
     call = CallRequest(b"\x99" * 20, contract, 0, keccak256(signature.encode())[:4], None)
     state = State(backend.store, header.state_root)
-    outcome = simulate(state, backend.evm_rules(header.timestamp), context, call, 10**6)
-    assert outcome.succeeded, outcome.problem
-    return int.from_bytes(outcome.output, "big")
+    result = simulate(state, backend.evm_rules(header.timestamp), context, call, 10**6)
+    assert result.succeeded, result.error
+    return int.from_bytes(result.output, "big")
 
 
 @pytest.mark.parametrize("fork", sorted(PARENTS))
@@ -45,7 +45,7 @@ def test_each_forks_transactions_run(fork: str) -> None:
     l2 = L2TestChain(PARENTS[fork], {fork: 1002})
     backend = l2.backend()
     block = l2.extend(backend, *load_bundle(fork).transactions, gas_limit=ROOM)
-    assert [entry.outcome.problem for entry in block.executed if not entry.outcome.succeeded] == []
+    assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == []
     state = State(backend.store, block.header.state_root)
     if fork in L1_BLOCKS:
         assert state.storage(L1_BLOCK, IMPLEMENTATION_SLOT) == int(L1_BLOCKS[fork], 16)
@@ -63,7 +63,7 @@ def test_a_chain_from_regolith_to_lagoon_by_its_upgrades() -> None:
     for fork in order:
         transactions = load_bundle(fork).transactions if fork in PARENTS else ()
         block = l2.extend(backend, *transactions, gas_limit=ROOM)
-        assert all(entry.outcome.succeeded for entry in block.executed), fork
+        assert all(entry.result.succeeded for entry in block.executed), fork
     l2.extend(backend, l2.transfer(0, 0))
     state = State(backend.store, backend.chain.head.header.state_root)
     assert state.code(BEACON_ROOTS) and state.code(BLOCK_HASHES) and state.code(predeploy(0x1B))

@@ -238,7 +238,7 @@ def test_random_programs_end_alike(fork: str) -> None:
 
 def compare(name: str, ours: Ours, theirs: Theirs) -> None:
     frame, state, output = ours.frame, ours.state, theirs.output
-    assert frame.succeeded == (output.error is None), (name, frame.problem, output.error)
+    assert frame.succeeded == (output.error is None), (name, frame.error, output.error)
     assert frame.gas == int(output.gas_left), name
     if frame.succeeded:
         assert state.refund == int(output.refund_counter), name

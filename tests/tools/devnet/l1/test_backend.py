@@ -55,7 +55,7 @@ def test_the_logger_contracts_emit_what_they_are_given(backend: L1Backend) -> No
     topics = bytes([1]) * 32 + bytes(32) + bytes([2]) * 32
     backend.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 1, SYSTEM_CONFIG, 0, topics + b"!", 200_000, FEES))
     _mine(backend)
-    deposit, update = (entry.outcome.logs[0] for entry in backend.chain.head.executed)
+    deposit, update = (entry.result.logs[0] for entry in backend.chain.head.executed)
     assert deposit.address == PORTAL and deposit.topics[0] == TRANSACTION_DEPOSITED and len(deposit.topics) == 4
     assert deposit.data == data[128:]
     assert update.address == SYSTEM_CONFIG and len(update.topics) == 3 and update.data == b"!"
@@ -87,12 +87,12 @@ def test_a_reorganisation_replaces_blocks_and_keeps_transactions(backend: L1Back
     transaction = backend.send(raw)
     _mine(backend, 2)
     old = [backend.chain.at(number) for number in range(7)]
-    backend.reorganise(3)
+    backend.reorg(3)
     assert backend.chain.head.number == 7
     for number in range(4):
         assert backend.chain.at(number) == old[number]
     for number in range(4, 7):
         fresh, stale = backend.chain.at(number), old[number]
         assert fresh is not None and stale is not None and fresh.hash != stale.hash
-    place = backend.chain.place(transaction)
+    place = backend.chain.locate(transaction)
     assert place is not None and place.block.number == 7

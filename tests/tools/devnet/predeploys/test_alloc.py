@@ -48,11 +48,11 @@ def called(backend: Any, to: bytes, data: bytes, sender: bytes = HEIR) -> bytes:
     header = backend.chain.head.header
     state = State(backend.store, header.state_root)
     context = BlockContext(9, header.timestamp, HEIR, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
-    outcome = simulate(
+    result = simulate(
         state, backend.evm_rules(header.timestamp), context, CallRequest(sender, to, 0, data, None), 10**6
     )
-    assert outcome.succeeded, outcome.problem
-    return outcome.output
+    assert result.succeeded, result.error
+    return result.output
 
 
 @pytest.mark.parametrize("layout", list(L1InfoFormat))
@@ -62,7 +62,7 @@ def test_l1_attributes_of_every_format_land_in_their_slots(newest: str, layout: 
     backend = l2.backend()
     fields = {"sender": L1_ATTRIBUTES_DEPOSITOR, "to": L1_BLOCK, "gas": 1_000_000, "data": encode_l1_info(INFO, layout)}
     entry = l2.extend(backend, l2.deposit(**fields)).executed[1]
-    assert entry.outcome.succeeded
+    assert entry.result.succeeded
     state = State(backend.store, backend.chain.head.header.state_root)
     read = [state.storage(L1_BLOCK, slot) for slot in range(9)]
     assert read[0] == 0x2222 << 64 | 0x1111 and read[1] == 3
@@ -84,7 +84,7 @@ def test_only_the_depositor_sets_l1_attributes() -> None:
     backend = l2.backend()
     data = encode_l1_info(INFO, L1InfoFormat.ECOTONE)
     entry = l2.extend(backend, l2.deposit(HEIR, L1_BLOCK, gas=1_000_000, data=data)).executed[1]
-    assert not entry.outcome.succeeded and entry.outcome.output == selector("NotDepositor()")
+    assert not entry.result.succeeded and entry.result.output == selector("NotDepositor()")
 
 
 def test_withdrawals_are_recorded_and_logged() -> None:
@@ -99,7 +99,7 @@ def test_withdrawals_are_recorded_and_logged() -> None:
     nonce = 1 << 240
     encoded = b"".join(map(word, (nonce, sender, HEIR, 5, 21_000, 192, 3))) + b"abc".ljust(32, b"\0")
     passed = keccak256(encoded)
-    log = block.executed[1].outcome.logs[0]
+    log = block.executed[1].result.logs[0]
     event = "MessagePassed(uint256,address,address,uint256,uint256,bytes,bytes32)"
     assert log.topics == (keccak256(event.encode()), word(nonce), word(sender), word(HEIR))
     assert log.data[64 + 32 : 64 + 64] == passed
@@ -107,7 +107,7 @@ def test_withdrawals_are_recorded_and_logged() -> None:
     assert state.storage(L2_TO_L1_MESSAGE_PASSER, int.from_bytes(keccak256(passed + word(0)), "big")) == 1
     assert called(backend, L2_TO_L1_MESSAGE_PASSER, selector("messageNonce()")) == word(nonce + 2)
     assert state.storage_root(L2_TO_L1_MESSAGE_PASSER) == block.header.withdrawals_root
-    assert block.executed[2].outcome.logs[0].topics[3] == word(sender)
+    assert block.executed[2].result.logs[0].topics[3] == word(sender)
 
 
 def test_the_protocol_may_upgrade_a_proxy_and_nobody_else() -> None:
@@ -116,7 +116,7 @@ def test_the_protocol_may_upgrade_a_proxy_and_nobody_else() -> None:
     data = selector("upgradeTo(address)") + word(TOKEN)
     upgrade = DepositTransaction(b"\x01" * 32, bytes(20), predeploy(0x0F), 0, 0, 50_000, False, data)
     block = l2.extend(backend, encode_deposit(upgrade), l2.transfer(0, 0, L1_BLOCK, 0, data))
-    allowed, refused = block.executed[1].outcome, block.executed[2].outcome
+    allowed, refused = block.executed[1].result, block.executed[2].result
     assert allowed.succeeded and allowed.logs[0].topics[0] == keccak256(b"Upgraded(address)")
     assert called(backend, predeploy(0x0F), selector("decimals()")) == word(18)
     assert not refused.succeeded
@@ -132,7 +132,7 @@ def test_the_token_moves() -> None:
     too_much = selector("transfer(address,uint256)") + word(HEIR) + word(71)
     transactions = [l2.transfer(0, nonce, TOKEN, 0, data) for nonce, data in enumerate((mint, move, too_much))]
     block = l2.extend(backend, *transactions)
-    assert [entry.outcome.succeeded for entry in block.executed[1:]] == [True, True, False]
+    assert [entry.result.succeeded for entry in block.executed[1:]] == [True, True, False]
     assert called(backend, TOKEN, selector("balanceOf(address)") + word(HEIR)) == word(30)
 
 

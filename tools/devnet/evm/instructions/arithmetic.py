@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, bits and hashing, on words held as unsigned integers."""
+"""Arithmetic, comparison, bitwise and Keccak instructions, on words as unsigned integers."""
 
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.evm.call_frame import CallFrame
@@ -17,60 +17,60 @@ def add(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = (left + stack[-1]) & MASK
 
 
-def multiply(frame: CallFrame, stack: list[int], _: int) -> None:
+def mul(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = left * stack[-1] & MASK
 
 
-def subtract(frame: CallFrame, stack: list[int], _: int) -> None:
+def sub(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = (left - stack[-1]) & MASK
 
 
-def divide(frame: CallFrame, stack: list[int], _: int) -> None:
+def div(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     right = stack[-1]
     stack[-1] = left // right if right else 0
 
 
-def divide_signed(frame: CallFrame, stack: list[int], _: int) -> None:
+def sdiv(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = _signed(stack.pop()), _signed(stack[-1])
     quotient = abs(left) // abs(right) if right else 0
     stack[-1] = (quotient if (left < 0) == (right < 0) else -quotient) & MASK
 
 
-def modulo(frame: CallFrame, stack: list[int], _: int) -> None:
+def mod(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     right = stack[-1]
     stack[-1] = left % right if right else 0
 
 
-def modulo_signed(frame: CallFrame, stack: list[int], _: int) -> None:
+def smod(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = _signed(stack.pop()), _signed(stack[-1])
     rest = abs(left) % abs(right) if right else 0
     stack[-1] = (-rest if left < 0 else rest) & MASK
 
 
-def add_modulo(frame: CallFrame, stack: list[int], _: int) -> None:
+def addmod(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = stack.pop(), stack.pop()
     modulus = stack[-1]
     stack[-1] = (left + right) % modulus if modulus else 0
 
 
-def multiply_modulo(frame: CallFrame, stack: list[int], _: int) -> None:
+def mulmod(frame: CallFrame, stack: list[int], _: int) -> None:
     left, right = stack.pop(), stack.pop()
     modulus = stack[-1]
     stack[-1] = left * right % modulus if modulus else 0
 
 
-def exponentiate(frame: CallFrame, stack: list[int], _: int) -> None:
+def exp(frame: CallFrame, stack: list[int], _: int) -> None:
     base = stack.pop()
     exponent = stack[-1]
     frame.charge(50 * ((exponent.bit_length() + 7) >> 3))
     stack[-1] = pow(base, exponent, _MODULUS)
 
 
-def extend_sign(frame: CallFrame, stack: list[int], _: int) -> None:
+def signextend(frame: CallFrame, stack: list[int], _: int) -> None:
     size = stack.pop()
     if size < 31:
         sign = 1 << (8 * size + 7)
@@ -78,22 +78,22 @@ def extend_sign(frame: CallFrame, stack: list[int], _: int) -> None:
         stack[-1] = word | (MASK - sign + 1) if word & sign else word & (sign - 1)
 
 
-def less(frame: CallFrame, stack: list[int], _: int) -> None:
+def less_than(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = 1 if left < stack[-1] else 0
 
 
-def greater(frame: CallFrame, stack: list[int], _: int) -> None:
+def greater_than(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] = 1 if left > stack[-1] else 0
 
 
-def less_signed(frame: CallFrame, stack: list[int], _: int) -> None:
+def signed_less_than(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop() ^ _SIGN
     stack[-1] = 1 if left < stack[-1] ^ _SIGN else 0
 
 
-def greater_signed(frame: CallFrame, stack: list[int], _: int) -> None:
+def signed_greater_than(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop() ^ _SIGN
     stack[-1] = 1 if left > stack[-1] ^ _SIGN else 0
 
@@ -107,41 +107,41 @@ def is_zero(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = 0 if stack[-1] else 1
 
 
-def bit_and(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_and(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] &= left
 
 
-def bit_or(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_or(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] |= left
 
 
-def bit_xor(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_xor(frame: CallFrame, stack: list[int], _: int) -> None:
     left = stack.pop()
     stack[-1] ^= left
 
 
-def bit_not(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_not(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] ^= MASK
 
 
-def byte_at(frame: CallFrame, stack: list[int], _: int) -> None:
+def get_byte(frame: CallFrame, stack: list[int], _: int) -> None:
     index = stack.pop()
     stack[-1] = stack[-1] >> (248 - 8 * index) & 0xFF if index < 32 else 0
 
 
-def shift_left(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_shl(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = stack[-1] << bits & MASK if bits < 256 else 0
 
 
-def shift_right(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_shr(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = stack[-1] >> bits if bits < 256 else 0
 
 
-def shift_right_signed(frame: CallFrame, stack: list[int], _: int) -> None:
+def bitwise_sar(frame: CallFrame, stack: list[int], _: int) -> None:
     bits = stack.pop()
     stack[-1] = _signed(stack[-1]) >> min(bits, 255) & MASK
 
@@ -150,7 +150,7 @@ def count_leading_zeros(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = 256 - stack[-1].bit_length()
 
 
-def hash_memory(frame: CallFrame, stack: list[int], _: int) -> None:
+def keccak(frame: CallFrame, stack: list[int], _: int) -> None:
     offset = stack.pop()
     size = stack[-1]
     frame.charge(6 * ((size + 31) >> 5))

@@ -1,4 +1,4 @@
-"""What code can ask about its call, its transaction, its block and other accounts."""
+"""Instructions that read the call, the transaction, the block and other accounts."""
 
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.devnet.evm.call_frame import CallFrame, ExceptionalHalt
@@ -11,7 +11,7 @@ def to_address(word: int) -> Address:
     return (word & _ADDRESS_MASK).to_bytes(20, "big")
 
 
-def own_address(frame: CallFrame, stack: list[int], _: int) -> None:
+def address(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.message.address, "big"))
 
 
@@ -21,7 +21,7 @@ def balance(frame: CallFrame, stack: list[int], _: int) -> None:
     stack[-1] = frame.state.balance(address)
 
 
-def own_balance(frame: CallFrame, stack: list[int], _: int) -> None:
+def self_balance(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.state.balance(frame.message.address))
 
 
@@ -33,56 +33,56 @@ def caller(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(int.from_bytes(frame.message.caller, "big"))
 
 
-def call_value(frame: CallFrame, stack: list[int], _: int) -> None:
+def callvalue(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(frame.message.value)
 
 
-def call_data_load(frame: CallFrame, stack: list[int], _: int) -> None:
+def calldataload(frame: CallFrame, stack: list[int], _: int) -> None:
     offset = stack[-1]
     piece = frame.message.data[offset : offset + 32]
     stack[-1] = int.from_bytes(piece, "big") << 8 * (32 - len(piece))
 
 
-def call_data_size(frame: CallFrame, stack: list[int], _: int) -> None:
+def calldatasize(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.message.data))
 
 
-def call_data_copy(frame: CallFrame, stack: list[int], _: int) -> None:
+def calldatacopy(frame: CallFrame, stack: list[int], _: int) -> None:
     _copy(frame, stack, frame.message.data)
 
 
-def code_size(frame: CallFrame, stack: list[int], _: int) -> None:
+def codesize(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.message.code))
 
 
-def code_copy(frame: CallFrame, stack: list[int], _: int) -> None:
+def codecopy(frame: CallFrame, stack: list[int], _: int) -> None:
     _copy(frame, stack, frame.message.code)
 
 
-def other_code_size(frame: CallFrame, stack: list[int], _: int) -> None:
+def extcodesize(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack[-1])
     frame.access_account(address)
     stack[-1] = len(frame.state.code(address))
 
 
-def other_code_copy(frame: CallFrame, stack: list[int], _: int) -> None:
+def extcodecopy(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack.pop())
     frame.access_account(address)
     _copy(frame, stack, frame.state.code(address))
 
 
-def other_code_hash(frame: CallFrame, stack: list[int], _: int) -> None:
+def extcodehash(frame: CallFrame, stack: list[int], _: int) -> None:
     address = to_address(stack[-1])
     frame.access_account(address)
     alive = frame.state.is_alive(address)
     stack[-1] = int.from_bytes(frame.state.code_hash(address), "big") if alive else 0
 
 
-def return_data_size(frame: CallFrame, stack: list[int], _: int) -> None:
+def returndatasize(frame: CallFrame, stack: list[int], _: int) -> None:
     stack.append(len(frame.returned))
 
 
-def return_data_copy(frame: CallFrame, stack: list[int], _: int) -> None:
+def returndatacopy(frame: CallFrame, stack: list[int], _: int) -> None:
     if stack[-2] + stack[-3] > len(frame.returned):
         raise ExceptionalHalt("return data out of bounds")
     _copy(frame, stack, frame.returned)
@@ -136,7 +136,7 @@ def blob_base_fee(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def _copy(frame: CallFrame, stack: list[int], source: bytes) -> None:
-    """Copies a piece of `source`, with zeros after its end, to memory."""
+    """Copies from `source`, zero-padded, to memory."""
     target, offset, size = stack.pop(), stack.pop(), stack.pop()
     frame.charge(3 * ((size + 31) >> 5))
     frame.expand(target, size)

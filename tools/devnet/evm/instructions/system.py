@@ -1,4 +1,4 @@
-"""Calls, creations and self-destruction. A call is left in `frame.pending`; the machine runs it."""
+"""Calls, contract creations and SELFDESTRUCT. A call is left in `frame.pending` for the interpreter."""
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
@@ -15,12 +15,12 @@ _STIPEND = 2300
 
 
 def delegation_target(code: bytes) -> Address | None:
-    """Where an account's code points to, if it is a delegation (EIP-7702)."""
+    """The address that an account's code delegates to, or None for other code (EIP-7702)."""
     return code[3:] if len(code) == 23 and code.startswith(DELEGATION_PREFIX) else None
 
 
 def created_address(creator: Address, nonce: int) -> Address:
-    """The address of a plain creation."""
+    """The address of a contract created with CREATE or by a transaction."""
     return keccak256(rlp.encode_list((rlp.encode_bytes(creator), rlp.encode_int(nonce))))[12:]
 
 
@@ -28,27 +28,29 @@ def call(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     if value:
         frame.require_writable()
-    _start(frame, stack, gas, target, value, address=target, caller=frame.message.address, transfers=True)
+    _start_call(frame, stack, gas, target, value, address=target, caller=frame.message.address, transfers=True)
 
 
-def call_code(frame: CallFrame, stack: list[int], _: int) -> None:
+def callcode(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     own = frame.message.address
-    _start(frame, stack, gas, target, value, address=own, caller=own)
+    _start_call(frame, stack, gas, target, value, address=own, caller=own)
 
 
-def delegate_call(frame: CallFrame, stack: list[int], _: int) -> None:
+def delegatecall(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target = stack.pop(), to_address(stack.pop())
     message = frame.message
-    _start(frame, stack, gas, target, None, address=message.address, caller=message.caller)
+    _start_call(frame, stack, gas, target, None, address=message.address, caller=message.caller)
 
 
-def static_call(frame: CallFrame, stack: list[int], _: int) -> None:
+def staticcall(frame: CallFrame, stack: list[int], _: int) -> None:
     gas, target = stack.pop(), to_address(stack.pop())
-    _start(frame, stack, gas, target, 0, address=target, caller=frame.message.address, transfers=True, is_static=True)
+    _start_call(
+        frame, stack, gas, target, 0, address=target, caller=frame.message.address, transfers=True, is_static=True
+    )
 
 
-def _start(
+def _start_call(
     frame: CallFrame,
     stack: list[int],
     wanted: int,
@@ -60,7 +62,7 @@ def _start(
     transfers: bool = False,
     is_static: bool = False,
 ) -> None:
-    """What all calls have in common; without a value, the caller's own value is passed on but not paid."""
+    """Common part of all calls. DELEGATECALL has no `value`: the frame's own is passed on without a transfer."""
     data_at, data_size, returns_at, returns_size = stack.pop(), stack.pop(), stack.pop(), stack.pop()
     frame.expand(data_at, data_size)
     frame.expand(returns_at, returns_size)
@@ -96,7 +98,7 @@ def _start(
 
 
 def _code_of(frame: CallFrame, target: Address) -> bytes:
-    """The code a call runs; following a delegation costs an access (EIP-7702)."""
+    """The code of a call's target; following a delegation is charged as an access (EIP-7702)."""
     code = frame.state.code(target)
     if frame.environment.rules.delegations:
         delegate = delegation_target(code)
@@ -113,7 +115,7 @@ def create(frame: CallFrame, stack: list[int], _: int) -> None:
     _start_creation(frame, stack, value, init_code, address)
 
 
-def create_salted(frame: CallFrame, stack: list[int], _: int) -> None:
+def create2(frame: CallFrame, stack: list[int], _: int) -> None:
     value, offset, size, salt = stack.pop(), stack.pop(), stack.pop(), stack.pop()
     init_code = _init_code(frame, offset, size, hash_gas=6)
     preimage = b"\xff" + frame.message.address + salt.to_bytes(32, "big") + keccak256(init_code)
@@ -153,40 +155,40 @@ def _start_creation(frame: CallFrame, stack: list[int], value: int, init_code: b
     )
 
 
-def destroy_always(frame: CallFrame, stack: list[int], _: int) -> None:
+def selfdestruct_before_cancun(frame: CallFrame, stack: list[int], _: int) -> None:
     """SELFDESTRUCT before EIP-6780."""
-    heir, balance = _prepare_destruction(frame, stack)
+    beneficiary, balance = _prepare_selfdestruct(frame, stack)
     state, own = frame.state, frame.message.address
-    state.add_balance(heir, balance)
+    state.add_balance(beneficiary, balance)
     state.subtract_balance(own, state.balance(own))
     state.mark_destroyed(own)
     frame.finish()
 
 
-def destroy_new(frame: CallFrame, stack: list[int], _: int) -> None:
-    """SELFDESTRUCT from EIP-6780 on: only accounts of the same transaction go."""
-    heir, balance = _prepare_destruction(frame, stack)
+def selfdestruct(frame: CallFrame, stack: list[int], _: int) -> None:
+    """SELFDESTRUCT from EIP-6780 on: removes only accounts created in the same transaction."""
+    beneficiary, balance = _prepare_selfdestruct(frame, stack)
     state, own = frame.state, frame.message.address
     state.subtract_balance(own, balance)
-    state.add_balance(heir, balance)
+    state.add_balance(beneficiary, balance)
     if state.is_created(own):
         state.subtract_balance(own, state.balance(own))
         state.mark_destroyed(own)
     frame.finish()
 
 
-def _prepare_destruction(frame: CallFrame, stack: list[int]) -> tuple[Address, int]:
-    """Takes the gas; the heir and what it inherits."""
+def _prepare_selfdestruct(frame: CallFrame, stack: list[int]) -> tuple[Address, int]:
+    """Charges the gas; the beneficiary, and the balance in wei."""
     frame.require_writable()
-    heir, state = to_address(stack.pop()), frame.state
-    if state.warm_up(heir):
+    beneficiary, state = to_address(stack.pop()), frame.state
+    if state.warm_up(beneficiary):
         frame.charge(2600)
     balance = state.balance(frame.message.address)
-    if balance and not state.is_alive(heir):
+    if balance and not state.is_alive(beneficiary):
         frame.charge(_NEW_ACCOUNT_GAS)
-    return heir, balance
+    return beneficiary, balance
 
 
-def fault(frame: CallFrame, stack: list[int], _: int) -> None:
-    """INVALID, the opcode set aside for faults."""
+def invalid(frame: CallFrame, stack: list[int], _: int) -> None:
+    """INVALID (EIP-141)."""
     raise ExceptionalHalt("invalid opcode 0xfe")

@@ -1,4 +1,4 @@
-"""The BLS12-381 curve (EIP-2537). Coordinates are 48 bytes padded to 64; the arithmetic is loaded when first needed."""
+"""The BLS12-381 precompiles (EIP-2537). Coordinates are 48 bytes padded to 64; the library is imported at first use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ _G2_DISCOUNTS = (
 
 
 def _sum_gas(term: int, gas: int, table: str) -> Callable[[bytes], int]:
-    """Gas of a sum of products: each further term is cheaper."""
+    """The gas function of a multi-scalar multiplication, with a discount by the number of terms."""
     discounts = tuple(int(number) for number in table.split())
 
     def cost(data: bytes) -> int:
@@ -45,19 +45,19 @@ def pairing_gas(data: bytes) -> int:
 
 
 def g1_add(data: bytes) -> bytes:
-    """The sum of two points of the first curve, in its subgroup or not."""
+    """The sum of two G1 points, without a subgroup check."""
     _require(len(data) == 2 * _G1)
     return _padded((_g1(data[:_G1]) + _g1(data[_G1:])).to_xy_bytes_be())
 
 
 def g2_add(data: bytes) -> bytes:
-    """The sum of two points of the second curve, in its subgroup or not."""
+    """The sum of two G2 points, without a subgroup check."""
     _require(len(data) == 2 * _G2)
     return _g2_padded(_g2(data[:_G2]) + _g2(data[_G2:]))
 
 
 def g1_sum(data: bytes) -> bytes:
-    """A sum of points of the first subgroup times numbers."""
+    """A multi-scalar multiplication of points in the G1 subgroup."""
     from py_arkworks_bls12381 import G1Point
 
     points, scalars = _terms(data, _G1, _g1_checked)
@@ -65,7 +65,7 @@ def g1_sum(data: bytes) -> bytes:
 
 
 def g2_sum(data: bytes) -> bytes:
-    """A sum of points of the second subgroup times numbers."""
+    """A multi-scalar multiplication of points in the G2 subgroup."""
     from py_arkworks_bls12381 import G2Point
 
     points, scalars = _terms(data, _G2, _g2_checked)
@@ -83,7 +83,7 @@ def pairing(data: bytes) -> bytes:
 
 
 def map_to_g1(data: bytes) -> bytes:
-    """A point of the first subgroup made from a field element."""
+    """Maps a field element to a G1 point."""
     from py_arkworks_bls12381 import G1Point
 
     _require(len(data) == 64)
@@ -91,7 +91,7 @@ def map_to_g1(data: bytes) -> bytes:
 
 
 def map_to_g2(data: bytes) -> bytes:
-    """A point of the second subgroup made from an element of the quadratic field."""
+    """Maps an element of the quadratic field to a G2 point."""
     from py_arkworks_bls12381 import G2Point
 
     _require(len(data) == 128)
@@ -114,7 +114,7 @@ def _terms(data: bytes, size: int, point: Callable[[bytes], Any]) -> tuple[list[
 
 
 def _unpadded(data: bytes) -> bytes:
-    """The coordinates without their padding, all of them in the field."""
+    """The coordinates without padding. Raises ExceptionalHalt for one outside of the field."""
     parts = [data[at : at + 64] for at in range(0, len(data), 64)]
     _require(all(int.from_bytes(part, "big") < _MODULUS for part in parts))
     return b"".join(part[16:] for part in parts)
@@ -141,7 +141,7 @@ def _g2(data: bytes) -> Any:
 
 
 def _decoded(kind: Any, data: bytes) -> Any:
-    """A point on the curve; all zeros stand for infinity."""
+    """A point on the curve; all zeros are the point at infinity. Raises ExceptionalHalt."""
     coordinates = _unpadded(data)
     if not any(coordinates):
         return kind.identity()

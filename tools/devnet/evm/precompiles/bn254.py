@@ -1,4 +1,4 @@
-"""The alt_bn128 curve (EIP-196, 197, gas of EIP-1108). The arithmetic is loaded when a contract first needs it."""
+"""The alt_bn128 precompiles (EIP-196, EIP-197, gas of EIP-1108). The library is imported at first use."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ def add(data: bytes) -> bytes:
 
 
 def multiply(data: bytes) -> bytes:
-    """A point times a number."""
+    """The product of a point and a scalar."""
     curve, data = _curve(), data[:96].ljust(96, b"\0")
     return _encoded(curve, curve.multiply(_point(curve, data[:64]), int.from_bytes(data[64:], "big")))
 

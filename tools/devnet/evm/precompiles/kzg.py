@@ -1,4 +1,4 @@
-"""Evaluation of a blob's polynomial at a point (EIP-4844). The trusted setup is loaded when a contract first asks."""
+"""The point evaluation precompile (EIP-4844). The trusted setup is loaded at first use."""
 
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
@@ -22,5 +22,5 @@ def evaluate(data: bytes) -> bytes:
     except (ValueError, RuntimeError) as error:
         raise ExceptionalHalt(f"invalid point evaluation input: {error}") from None
     if not proven:
-        raise ExceptionalHalt("point evaluation proof does not hold")
+        raise ExceptionalHalt("invalid point evaluation proof")
     return ELEMENTS.to_bytes(32, "big") + FIELD_MODULUS.to_bytes(32, "big")

@@ -1,4 +1,4 @@
-"""Runs messages. Calls inside calls are a list of frames, not Python's stack, so depth costs nothing but memory."""
+"""The interpreter. Nested calls are a list of frames instead of Python recursion, so that depth costs only memory."""
 
 from rollup_node.tools.devnet.evm.call_frame import (
     CallFrame,
@@ -11,11 +11,11 @@ from rollup_node.tools.devnet.evm.code_analysis import STACK_LIMIT, CodeAnalysis
 from rollup_node.tools.devnet.evm.rules import Precompile
 
 _CODE_BYTE_GAS = 200
-_NO_PROGRAM = CodeAnalysis(b"", ())
+_NO_CODE = CodeAnalysis(b"", ())
 
 
 def execute(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
-    """Runs a message with everything it calls; the finished frame says what came of it."""
+    """Runs a message with all nested calls; the finished frame has the result."""
     frames = [_open(environment, message)]
     while True:
         frame = frames[-1]
@@ -33,11 +33,11 @@ def execute(environment: TransactionEnvironment, message: CallMessage) -> CallFr
 
 
 def _open(environment: TransactionEnvironment, message: CallMessage) -> CallFrame:
-    """A new frame after what precedes its code: the transfer, the account's birth, a precompile's work."""
+    """Opens a frame: transfers the value, creates the account, and runs a precompile."""
     state, rules = environment.state, environment.rules
     code = message.code
-    program = rules.instructions.program(code) if code else _NO_PROGRAM
-    frame = CallFrame(environment, message, state.snapshot(), program)
+    analysis = rules.instructions.analyse(code) if code else _NO_CODE
+    frame = CallFrame(environment, message, state.snapshot(), analysis)
     if message.creates:
         if state.is_occupied(message.address):
             frame.fail("contract address collision")
@@ -65,23 +65,23 @@ def _run_precompile(frame: CallFrame, precompile: Precompile) -> None:
 
 
 def _advance(frame: CallFrame) -> None:
-    """Runs code until it ends or calls."""
-    program, stack = frame.program, frame.stack
-    runs, push = program.runs, stack.append
+    """Runs basic blocks until the frame ends or calls."""
+    analysis, stack = frame.analysis, frame.stack
+    blocks, push = analysis.blocks, stack.append
     offset = frame.next
     try:
         while offset >= 0 and frame.pending is None:
-            run = runs.get(offset) or program.run_at(offset)
-            frame.gas -= run.gas
+            block = blocks.get(offset) or analysis.block_at(offset)
+            frame.gas -= block.gas
             if frame.gas < 0:
                 raise OutOfGas("out of gas")
             height = len(stack)
-            if height < run.takes:
+            if height < block.stack_needed:
                 raise ExceptionalHalt("stack underflow")
-            if height + run.grows > STACK_LIMIT:
+            if height + block.stack_growth > STACK_LIMIT:
                 raise ExceptionalHalt("stack overflow")
-            frame.next = run.following
-            for operation, argument in run.steps:
+            frame.next = block.following
+            for operation, argument in block.steps:
                 if operation is None:
                     push(argument)
                 else:
@@ -93,7 +93,7 @@ def _advance(frame: CallFrame) -> None:
 
 
 def _close(frame: CallFrame) -> None:
-    """Keeps the code of a creation that went well; undoes what did not."""
+    """Stores the code of a successful creation; reverts the changes of a failed frame."""
     if frame.succeeded and frame.message.creates:
         _deposit_code(frame)
     if not frame.succeeded:

@@ -1,4 +1,4 @@
-"""The machine on small programs: gas to the unit, faults, depth, creations, static calls, forks."""
+"""The machine on small programs: gas to the unit, halts, depth, creations, static calls, forks."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def run(
 
 def word(frame: CallFrame) -> int:
     """What the program returned, as a number."""
-    assert frame.succeeded, frame.problem
+    assert frame.succeeded, frame.error
     return int.from_bytes(frame.output, "big")
 
 
@@ -101,9 +101,9 @@ def test_gas_is_exact() -> None:
         ("600160005f3e", "return data out of bounds"),
     ],
 )
-def test_faults_take_all_gas(code: str, problem: str) -> None:
+def test_faults_take_all_gas(code: str, error: str) -> None:
     frame = run(code)
-    assert frame.problem == problem
+    assert frame.error == problem
     assert frame.succeeded == (problem == "")
     if problem:
         assert frame.gas == 0 and frame.output == b""
@@ -111,7 +111,7 @@ def test_faults_take_all_gas(code: str, problem: str) -> None:
 
 def test_a_loop_ends_by_gas_alone() -> None:
     frame = run("5b600056", gas=10_000)
-    assert frame.problem == "out of gas"
+    assert frame.error == "out of gas"
 
 
 def test_later_opcodes_are_undefined_before_their_fork() -> None:
@@ -120,21 +120,21 @@ def test_later_opcodes_are_undefined_before_their_fork() -> None:
         ("60005c", forks.SHANGHAI, forks.CANCUN),
         ("60001e", forks.PRAGUE, forks.OSAKA),
     ):
-        assert "invalid opcode" in run(code, rules=before).problem
+        assert "invalid opcode" in run(code, rules=before).error
         assert run(code, rules=since).succeeded
 
 
 def test_a_revert_gives_back_gas_and_data_and_undoes_the_rest() -> None:
     state = State(StateDatabase())
     frame = run("6001600055" + "602a5f52" + "60205ffd", state=state)
-    assert not frame.succeeded and frame.problem == "execution reverted"
+    assert not frame.succeeded and frame.error == "execution reverted"
     assert int.from_bytes(frame.output, "big") == 42 and 0 < frame.gas < 1_000_000
     assert state.storage(ME, 0) == 0 and state.refund == 0
 
 
 @pytest.mark.parametrize("code", ["60016000" + "55", "60016000" + "5d", "5f5fa0", "5f5f5ff0", "5fff"])
 def test_static_calls_change_nothing(code: str) -> None:
-    assert run(code, is_static=True).problem == "write protection"
+    assert run(code, is_static=True).error == "write protection"
 
 
 def test_calls_nest_to_1024_and_no_deeper() -> None:

@@ -87,7 +87,7 @@ def applied(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
         ({"kind": 4}, "without authorizations"),
     ],
 )
-def test_refused_transactions_leave_no_trace(values: dict[str, Any], problem: str) -> None:
+def test_refused_transactions_leave_no_trace(values: dict[str, Any], error: str) -> None:
     execution = block()
     before = execution.state.commit()
     with pytest.raises(InvalidTransaction, match=problem):
@@ -107,7 +107,7 @@ def test_kinds_before_their_fork_are_refused() -> None:
 def test_gas_tip_and_burnt_base_fee() -> None:
     execution = block()
     entry = applied(execution, value=5)
-    assert entry.outcome.gas_used == 21_000 and entry.outcome.gas_price == 9
+    assert entry.result.gas_used == 21_000 and entry.result.gas_price == 9
     assert execution.state.balance(COINBASE) == 2 * 21_000 and execution.state.balance(TO) == 5
     assert execution.state.balance(SENDER) == RICH - 5 - 9 * 21_000
 
@@ -119,13 +119,13 @@ def test_access_lists_cost_at_the_start_and_save_later(kind: int, extra: int) ->
     fees = {"max_fee": 100, "max_priority_fee": 100} if kind < 2 else {}
     accesses = (Access(TO, ((1).to_bytes(32, "big"),)),) if kind else ()
     entry = applied(execution, kind=kind, access_list=accesses, **fees)
-    assert entry.outcome.gas_used == 21_000 + extra + 3 + (100 if kind else 2100)
+    assert entry.result.gas_used == 21_000 + extra + 3 + (100 if kind else 2100)
 
 
 def test_call_data_has_a_floor_from_prague_on() -> None:
     data = b"\x01" * 1000 + bytes(1000)
-    assert applied(block(forks.CANCUN), data=data).outcome.gas_used == 21_000 + 16 * 1000 + 4 * 1000
-    assert applied(block(forks.PRAGUE), data=data).outcome.gas_used == 21_000 + 40 * 1000 + 10 * 1000
+    assert applied(block(forks.CANCUN), data=data).result.gas_used == 21_000 + 16 * 1000 + 4 * 1000
+    assert applied(block(forks.PRAGUE), data=data).result.gas_used == 21_000 + 40 * 1000 + 10 * 1000
 
 
 def test_blobs_are_paid_and_counted_up_to_the_blocks_limit() -> None:
@@ -151,12 +151,12 @@ def test_authorizations_delegate_and_clear() -> None:
     state.set_code(TO, bytes.fromhex("6001600055"))
     entry = applied(execution, kind=4, to=AUTHORITY, authorizations=(authorization(TO, 0), authorization(TO, 7)))
     assert state.code(AUTHORITY) == b"\xef\x01\x00" + TO and state.nonce(AUTHORITY) == 1
-    assert entry.outcome.succeeded and state.storage(AUTHORITY, 0) == 1
-    assert entry.outcome.gas_used == 21_000 + 2 * 25_000 + 3 + 3 + 22_100
+    assert entry.result.succeeded and state.storage(AUTHORITY, 0) == 1
+    assert entry.result.gas_used == 21_000 + 2 * 25_000 + 3 + 3 + 22_100
     again = applied(execution, kind=4, nonce=1, authorizations=(authorization(bytes(20), 1),), to=COINBASE)
-    assert state.code(AUTHORITY) == b"" and again.outcome.gas_used == 21_000 + 25_000 - 9200
+    assert state.code(AUTHORITY) == b"" and again.result.gas_used == 21_000 + 25_000 - 9200
     other_chain = applied(execution, kind=4, nonce=2, authorizations=(authorization(TO, 2, chain_id=6),))
-    assert state.code(AUTHORITY) == b"" and other_chain.outcome.succeeded
+    assert state.code(AUTHORITY) == b"" and other_chain.result.succeeded
 
 
 def test_contracts_send_nothing_but_delegating_accounts_do() -> None:
@@ -167,7 +167,7 @@ def test_contracts_send_nothing_but_delegating_accounts_do() -> None:
             with pytest.raises(InvalidTransaction, match="is a contract"):
                 applied(execution)
         else:
-            assert applied(execution).outcome.succeeded
+            assert applied(execution).result.succeeded
 
 
 def test_refunds_are_a_fifth_at_most() -> None:
@@ -177,7 +177,7 @@ def test_refunds_are_a_fifth_at_most() -> None:
     execution.state.commit()
     entry = applied(execution)
     spent = 21_000 + 2 + 2 + 5000
-    assert entry.outcome.gas_used == spent - min(4800, spent // 5)
+    assert entry.result.gas_used == spent - min(4800, spent // 5)
     clears_many = bytes.fromhex("".join(f"5f60{slot:02x}55" for slot in range(20)))
     execution.state.set_code(TO, clears_many)
     for slot in range(20):
@@ -185,4 +185,4 @@ def test_refunds_are_a_fifth_at_most() -> None:
     execution.state.commit()
     entry = applied(execution, nonce=1, gas=200_000)
     spent = 21_000 + 20 * (2 + 3 + 5000)
-    assert entry.outcome.gas_used == spent - spent // 5
+    assert entry.result.gas_used == spent - spent // 5
