@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, RpcAnswer, call, get
 
 QUIET_SECONDS = 2.5
@@ -21,7 +22,7 @@ ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Any) -> Iterator[Devnet]:
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network that all tests of the module share, and that ends with equal output roots."""
     with Devnet(module_leftovers) as running:
         running.wait_up()
@@ -202,7 +203,7 @@ def test_the_derivation_is_reset(net: Devnet, name: str) -> None:
     net.wait(lambda: net.ready(name), f"the {name} to be ready")
 
 
-def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -> None:
+def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Leftovers) -> None:
     def end(*words: str) -> str:
         with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
             return other.end().one_line()

@@ -3,8 +3,8 @@
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, is_alive, wait_for
 
 
@@ -14,7 +14,7 @@ def sockets_below(folder: Path) -> list[str]:
     return bound + [str(path) for path in folder.rglob("*") if path.is_socket()]
 
 
-def test_what_is_killed_leaves_nothing_behind(leftovers: Any) -> None:
+def test_what_is_killed_leaves_nothing_behind(leftovers: Leftovers) -> None:
     """A supervisor, then the command, which is suspended in between: it would end in order when a node has ended."""
     with Devnet(leftovers) as net:
         net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")

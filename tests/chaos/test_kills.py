@@ -4,10 +4,10 @@ of the local network; both nodes still end with equal output roots."""
 import os
 import signal
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet
 
 ROWS = ("l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc", "sweeper")
@@ -35,7 +35,7 @@ def lives(net: Devnet, name: str) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Any) -> Iterator[Devnet]:
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network that the tests of the module share, the first of them while it starts; it ends with equal output
     roots, and tells the last lives of its processes."""
     with Devnet(module_leftovers) as running:

@@ -2,8 +2,8 @@
 user's own; the nodes tell it, and go on to equal output roots when they are back."""
 
 import json
-from typing import Any
 
+from tests.support.leftovers import Leftovers
 from tests.support.parts import Relay
 from tests.support.programs import Devnet, Program, is_told
 
@@ -14,7 +14,7 @@ def port_of(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-def test_endpoints_of_all_are_away_for_a_while(leftovers: Any) -> None:
+def test_endpoints_of_all_are_away_for_a_while(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "net"
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
         assert prepare.end().code == 0

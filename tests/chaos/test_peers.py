@@ -5,10 +5,10 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, RpcAnswer, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
@@ -20,7 +20,7 @@ class OwnNode:
     """A verifier with an engine of its own beside the network, which it knows by a peer's address; killed and started
     again as often as one likes, with what it had on disk."""
 
-    def __init__(self, watch: Any, net: Devnet, peer: str) -> None:
+    def __init__(self, watch: Leftovers, net: Devnet, peer: str) -> None:
         self._watch, self._root = watch, watch.folder / "own"
         self._root.mkdir()
         network = net.network
@@ -102,7 +102,7 @@ def same_chain(net: Devnet, node: OwnNode, last: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Any) -> Iterator[Devnet]:
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network of a sequencer and two verifiers, which ends with equal output roots."""
     with Devnet(module_leftovers, "--nodes", "2") as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
@@ -113,7 +113,7 @@ def net(module_leftovers: Any) -> Iterator[Devnet]:
 
 
 @pytest.fixture(scope="module")
-def late(net: Devnet, module_leftovers: Any) -> Iterator[OwnNode]:
+def late(net: Devnet, module_leftovers: Leftovers) -> Iterator[OwnNode]:
     """A node that comes when the network has blocks already."""
     net.wait(lambda: unsafe(net, "sequencer") >= 12, "some blocks of history")
     node = OwnNode(module_leftovers, net, net.node("sequencer")["p2p"])
@@ -154,7 +154,7 @@ def test_a_node_is_killed_and_another_cut_off(net: Devnet, late: OwnNode) -> Non
     net.wait(lambda: unsafe(net, "verifier-2") >= unsafe(net, "sequencer") - 1, "the cut off node to follow the tip")
 
 
-def test_the_doctor_finds_nothing_at_fault(net: Devnet, module_leftovers: Any) -> None:
+def test_the_doctor_finds_nothing_at_fault(net: Devnet, module_leftovers: Leftovers) -> None:
     for name in net.nodes:
         words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
         with Program(module_leftovers, "rollup_node.node", *words) as doctor:

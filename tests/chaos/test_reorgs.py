@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Any
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, call, call_all
 
 DEPTH = 3
@@ -56,7 +57,7 @@ def assert_on_l1(net: Devnet, name: str) -> None:
         assert l1_block(net, origin["number"])["hash"] == origin["hash"], (name, number)
 
 
-def test_reorgs_with_batches_in_them(leftovers: Any) -> None:
+def test_reorgs_with_batches_in_them(leftovers: Leftovers) -> None:
     with Devnet(leftovers) as net:
         net.wait_up()
         wait_for_batches(net)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, rollup_json, write_json
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Program
 
 LOOPBACK = "127.0.0.1"
@@ -124,7 +125,7 @@ class Relay:
 class Parts:
     """The files of a chain in the watched folder, an L1 and an engine on it; `options` are those of a node for them."""
 
-    def __init__(self, watch: Any) -> None:
+    def __init__(self, watch: Leftovers) -> None:
         self._watch = watch
         self.files = NetworkFiles(watch.folder / "parts")
         self.files.root.mkdir()
@@ -150,10 +151,10 @@ class Parts:
 
     def start_engine(self, auth_port: int = 0) -> Program:
         """Starts the engine on the chain it had."""
-        files = self.files
-        files = ("--genesis", str(files.l2_genesis), "--jwt", str(files.jwt), "--data-dir", str(files.root / "l2"))
+        paths = ("--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt))
+        data = ("--data-dir", str(self.files.root / "l2"))
         ports = ("--http", "0", "--auth", str(auth_port))
-        return Program(self._watch, "rollup_node.tools.devnet.engine", *files, *ports)
+        return Program(self._watch, "rollup_node.tools.devnet.engine", *paths, *data, *ports)
 
     def write(self, name: str, text: str) -> Path:
         """A file beside those of the chain."""

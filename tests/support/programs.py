@@ -16,6 +16,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from tests.support.leftovers import Leftovers
+
 T = TypeVar("T")
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
 
@@ -129,7 +131,7 @@ class Program:
 
     names = count()
 
-    def __init__(self, watch: Any, module: str, *words: str, **environment: str) -> None:
+    def __init__(self, watch: Leftovers, module: str, *words: str, **environment: str) -> None:
         self._out, self._err = (watch.folder / f"{next(self.names)}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
@@ -210,7 +212,7 @@ class Devnet(Program):
 
     nodes = ("sequencer", "verifier")
 
-    def __init__(self, watch: Any, *words: str, duration: float = 600.0, json: bool = True) -> None:
+    def __init__(self, watch: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
         self.root: Path = watch.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()

@@ -42,7 +42,7 @@ def test_forks_of_the_file_are_those_active_at_its_own_time(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "error"),
     [
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
@@ -62,7 +62,7 @@ def test_forks_of_the_file_are_those_active_at_its_own_time(tmp_path: Path) -> N
 def test_unusable_files_say_why(tmp_path: Path, content: Any, error: str) -> None:
     with pytest.raises(SettingsError, match=r"^--l2-alloc .*genesis\.json: ") as refusal:
         read_alloc(write(tmp_path, content))
-    assert problem in str(refusal.value) and "\n" not in str(refusal.value)
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

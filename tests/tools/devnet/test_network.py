@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, call
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 50.0
 
 
-def start(watch: Any, *words: str) -> Program:
+def start(watch: Leftovers, *words: str) -> Program:
     return Program(watch, "rollup_node.node", "devnet", *words)
 
 
-def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
+def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
     """What `rollup-node batches` finds on the L1 of a network."""
     files = (
         "--rollup.config",
@@ -55,7 +56,7 @@ def free_row() -> Iterator[int]:
     raise AssertionError("no twelve free ports in a row")
 
 
-def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
+def test_singular_batches_in_calldata_with_zlib(leftovers: Leftovers) -> None:
     forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
     with free_row() as base, Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
         net.wait_up()
@@ -80,7 +81,7 @@ def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
 
 
 @contextmanager
-def in_terminal(watch: Any, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
+def in_terminal(watch: Leftovers, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
     """The command with a terminal as standard output, and what it has written there."""
     ours, theirs = os.openpty()
     shown = bytearray()
@@ -108,7 +109,7 @@ def in_terminal(watch: Any, *words: str) -> Iterator[tuple[subprocess.Popen[byte
         os.close(ours)
 
 
-def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
+def test_the_live_view_until_a_number_of_blocks(leftovers: Leftovers) -> None:
     with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2") as (program, shown):
         assert program.wait(END_SECONDS) == 0
     text = shown.decode()
@@ -119,7 +120,7 @@ def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Signals) -> None:
+def test_an_interrupt_before_the_network_is_up(leftovers: Leftovers, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:
         program.say("starting the network")
         program.process.send_signal(number)
@@ -137,7 +138,7 @@ def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Si
         (("--prepare",), "error: --prepare: give the --data-dir to write into"),
     ],
 )
-def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...], told: str) -> None:
+def test_what_cannot_be_ends_with_one_line(leftovers: Leftovers, words: tuple[str, ...], told: str) -> None:
     with start(leftovers, "--json", *words) as program:
         assert program.end().one_line() == told
 
@@ -149,7 +150,7 @@ def find_anvil() -> str | None:
     return next((found for place in files if place and (found := shutil.which(place))), None)
 
 
-def test_anvil_as_l1(leftovers: Any) -> None:
+def test_anvil_as_l1(leftovers: Leftovers) -> None:
     anvil = find_anvil()
     if anvil is None:
         pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")

@@ -1,9 +1,8 @@
 """The local network, as a user runs it, crosses every fork in one run."""
 
-from typing import Any
-
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, call
 
 OFFSETS = {
@@ -22,7 +21,7 @@ LAST = 33
 WORKS = "0x1"
 
 
-def test_the_network_crosses_every_fork(leftovers: Any) -> None:
+def test_the_network_crosses_every_fork(leftovers: Leftovers) -> None:
     words = [word for fork, offset in OFFSETS.items() for word in ("--fork", f"{fork}={offset}")]
     with Devnet(leftovers, *words) as net:
         for name in net.nodes:

@@ -33,7 +33,7 @@ def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str,
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("given", "error"),
     [
         (["bedrock=1"], "unknown fork 'bedrock'; one of regolith, canyon"),
         (["canyn=1"], "unknown fork 'canyn'"),
@@ -50,11 +50,11 @@ def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str,
 def test_forks_that_cannot_be(given: list[str], error: str) -> None:
     with pytest.raises(SettingsError, match=r"^--fork") as refusal:
         fork_offsets(given)
-    assert problem in str(refusal.value) and "\n" not in str(refusal.value)
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "error"),
     [
         ("--blocks 0", "--blocks: must be at least 1, not 0"),
         ("--blocks x", "argument --blocks: invalid int value: 'x'"),
@@ -79,4 +79,4 @@ def test_forks_that_cannot_be(given: list[str], error: str) -> None:
 def test_flags_that_cannot_be(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
-    assert str(refusal.value).startswith(problem) and "\n" not in str(refusal.value)
+    assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)

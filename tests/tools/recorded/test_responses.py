@@ -1,13 +1,11 @@
 """JSON-RPC objects made from RLP agree with what the node's own parsers read from them."""
 
-from random import Random
+import msgspec
 
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import (
-    Access,
-    Authorization,
     Transaction,
     encode_transaction,
     signing_hash,
@@ -17,34 +15,16 @@ from rollup_node.tools.devnet.evm.state import EventLog
 from rollup_node.tools.devnet.evm.state_transition.block import encode_receipt
 from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
 from tests.support.recordings import header_of
+from tests.support.signed_transactions import unsigned_transaction
 
 KEY = Key(b"\x09" * 32)
 CHAIN_ID = 901
 
 
 def _signed(kind: int, chain_id: int | None = CHAIN_ID) -> Transaction:
-    chance = Random(kind)
-    unsigned = Transaction(
-        kind=kind,
-        chain_id=chain_id,
-        nonce=3,
-        max_priority_fee=7 if kind >= 2 else 90,
-        max_fee=90,
-        gas=50_000,
-        to=None if kind == 1 else b"\xaa" * 20,
-        value=5,
-        data=b"\x01\x02",
-        y_parity=0,
-        r=0,
-        s=0,
-        access_list=(Access(b"\xbb" * 20, (b"\xcc" * 32,)),) if kind else (),
-        max_blob_fee=2 if kind == 3 else 0,
-        blob_hashes=(b"\x01" * 32,) if kind == 3 else (),
-        authorizations=(Authorization(CHAIN_ID, chance.randbytes(20), 1, 0, 4, 5),) if kind == 4 else (),
-    )
+    unsigned = unsigned_transaction(kind, chain_id)
     parity, r, s = KEY.sign(signing_hash(unsigned))
-    fields = {name: getattr(unsigned, name) for name in unsigned.__struct_fields__}
-    return Transaction(**(fields | {"y_parity": parity, "r": r, "s": s}))
+    return msgspec.structs.replace(unsigned, y_parity=parity, r=r, s=s)
 
 
 def test_header_fields_parse_back() -> None:

@@ -13,6 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Program
 from tests.support.recordings import BLOB, BLOB_HASH, FIRST, slot_of
 
@@ -107,7 +108,7 @@ def test_without_the_blobs_endpoint_only_sidecars_are_served(recording: Recordin
     assert (blobs[0], sidecars[0]) == (404, 200)
 
 
-def test_the_program_prints_its_url(recording_folder: Path, leftovers: Any) -> None:
+def test_the_program_prints_its_url(recording_folder: Path, leftovers: Leftovers) -> None:
     with Program(leftovers, "rollup_node.tools.recorded", str(recording_folder)) as program:
         line = program.say("serving L1")
         assert line.startswith(f"serving L1 {FIRST} to {FIRST + 2} at http://127.0.0.1:")

@@ -1,6 +1,4 @@
-"""The pool: order, replacement, bounds."""
-
-from typing import Any
+"""The transaction pool: order, replacement, limits."""
 
 import pytest
 
@@ -21,7 +19,7 @@ def ready(pool: TransactionPool, nonces: dict[bytes, int] | None = None) -> list
     return list(pool.ready(10, lambda sender: (nonces or {}).get(sender, 0)))
 
 
-def test_best_payers_first_and_nonces_in_order() -> None:
+def test_senders_by_tip_and_transactions_by_nonce() -> None:
     pool = TransactionPool()
     cheap, dear, next_dear, gap = signed(0, 0, 1), signed(1, 0, 9), signed(1, 1, 2), signed(2, 1, 50)
     for transaction in (cheap, next_dear, dear, gap):
@@ -31,7 +29,7 @@ def test_best_payers_first_and_nonces_in_order() -> None:
     assert ready(pool, {dear.sender: 1}) == [next_dear, cheap] and pool.get(dear.hash) is None
 
 
-def test_replacement_pays_a_tenth_more() -> None:
+def test_a_replacement_pays_ten_percent_more() -> None:
     pool = TransactionPool()
     old = signed(0, 0, cap=1000)
     pool.add(old, 0)
@@ -42,7 +40,7 @@ def test_replacement_pays_a_tenth_more() -> None:
     assert pool.get(old.hash) is None and pool.get(new.hash) == new and len(pool) == 1
 
 
-def test_included_ones_go_and_reorganised_ones_come_back() -> None:
+def test_included_transactions_are_removed_and_reorged_ones_reinjected() -> None:
     pool = TransactionPool()
     included, waiting = signed(0, 0), signed(0, 0, cap=2000)
     pool.add(waiting, 0)
@@ -52,7 +50,7 @@ def test_included_ones_go_and_reorganised_ones_come_back() -> None:
     assert ready(pool) == [included]
 
 
-def test_bounds(monkeypatch: Any) -> None:
+def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = TransactionPool()
     monkeypatch.setattr(pools, "MAX_TRANSACTIONS", 2)
     with pytest.raises(InvalidTransaction, match="bytes"):

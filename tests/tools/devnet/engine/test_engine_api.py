@@ -1,4 +1,4 @@
-"""The Engine API as a rollup node uses it: build, import, derive, reorganise; and its answers to nonsense."""
+"""The Engine API as a rollup node uses it (build, insert, reorg), and its errors."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
+from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -16,28 +17,28 @@ from tests.support.l2_test_chain import L2TestChain
 ZERO = bytes(32)
 
 
-class Engine:
-    """An engine with the calls a node makes of it, by the versions of the block's time."""
+class EngineDriver:
+    """An engine with the calls that a node makes, in the versions of each block's forks."""
 
-    def __init__(self, l2: Any) -> None:
+    def __init__(self, l2: L2TestChain) -> None:
         self.l2 = l2
         self.backend = l2.backend()
         self.methods = EngineApi(self.backend).methods()
 
-    def rules(self, time: int) -> Any:
+    def rules(self, time: int) -> L2Rules:
         return self.backend.spec.schedule.l2(time)
 
     def follow(self, head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str, Any]:
-        answer = self.methods["engine_forkchoiceUpdatedV3"](state(head, safe, finalized), None)
-        status: dict[str, Any] = answer["payloadStatus"]
+        response = self.methods["engine_forkchoiceUpdatedV3"](state(head, safe, finalized), None)
+        status: dict[str, Any] = response["payloadStatus"]
         return status
 
     def start(self, head: bytes, attributes: PayloadAttributes) -> str:
         version = self.rules(attributes.timestamp).attributes_version
         method = self.methods[f"engine_forkchoiceUpdatedV{version}"]
-        answer = method(state(head), attributes_to_json(attributes))
-        assert answer["payloadStatus"]["status"] == "VALID"
-        identity: str = answer["payloadId"]
+        response = method(state(head), attributes_to_json(attributes))
+        assert response["payloadStatus"]["status"] == "VALID"
+        identity: str = response["payloadId"]
         return identity
 
     def finish(self, identity: str, time: int) -> ExecutionPayload:
@@ -47,11 +48,12 @@ class Engine:
     def insert(self, payload: ExecutionPayload) -> dict[str, Any]:
         version = self.rules(payload.timestamp).new_payload_version
         beacon_root = None if payload.parent_beacon_root is None else to_hex(payload.parent_beacon_root)
-        parameters = [payload_to_json(payload), [], beacon_root, []][: {2: 1, 3: 3, 4: 4}[version]]
+        parameters: list[Any] = [payload_to_json(payload), [], beacon_root, []][: {2: 1, 3: 3, 4: 4}[version]]
         status: dict[str, Any] = self.methods[f"engine_newPayloadV{version}"](*parameters)
         return status
 
     def extend(self, *transactions: bytes, pool: bool = False) -> ExecutionPayload:
+        """Builds a block on the head, inserts it and follows it."""
         head = self.backend.chain.head
         attributes = self.l2.attributes(head.header, *transactions, pool=pool)
         payload = self.finish(self.start(head.hash, attributes), attributes.timestamp)
@@ -71,7 +73,7 @@ def state(head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str,
 @pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
 def test_sequencer_verifier_and_deriver_agree(newest: str) -> None:
     l2 = L2TestChain(newest)
-    sequencer, verifier, deriver = Engine(l2), Engine(l2), Engine(l2)
+    sequencer, verifier, deriver = EngineDriver(l2), EngineDriver(l2), EngineDriver(l2)
     for number in range(4):
         for key in range(3):
             sequencer.backend.send(l2.transfer(key, number, value=number))
@@ -85,7 +87,7 @@ def test_sequencer_verifier_and_deriver_agree(newest: str) -> None:
 def test_chains_cross_their_forks() -> None:
     times = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
     l2 = L2TestChain("regolith", {name: 1002 + 4 * index for index, name in enumerate(times)})
-    one, other = Engine(l2), Engine(l2)
+    one, other = EngineDriver(l2), EngineDriver(l2)
     for _ in range(20):
         payload = one.extend()
         assert other.insert(payload)["status"] == "VALID"
@@ -93,9 +95,9 @@ def test_chains_cross_their_forks() -> None:
     assert one.backend.chain.head.hash == other.backend.chain.head.hash
 
 
-def test_unknown_parents_are_syncing_and_known_blocks_valid() -> None:
+def test_unknown_parents_are_syncing_and_known_blocks_are_valid() -> None:
     l2 = L2TestChain()
-    one, other = Engine(l2), Engine(l2)
+    one, other = EngineDriver(l2), EngineDriver(l2)
     one.extend()
     second = one.extend()
     assert other.insert(second)["status"] == "SYNCING"
@@ -107,9 +109,9 @@ def test_unknown_parents_are_syncing_and_known_blocks_valid() -> None:
     }
 
 
-def test_wrong_payloads_are_invalid_with_reasons_and_so_are_their_children() -> None:
+def test_invalid_payloads_have_an_error_and_invalid_children() -> None:
     l2 = L2TestChain()
-    one, other = Engine(l2), Engine(l2)
+    one, other = EngineDriver(l2), EngineDriver(l2)
     good = one.extend(l2.transfer(0, 0))
     hash_only = msgspec.structs.replace(good, gas_used=good.gas_used + 1)
     status = other.insert(hash_only)
@@ -124,14 +126,14 @@ def test_wrong_payloads_are_invalid_with_reasons_and_so_are_their_children() -> 
     assert other.insert(good)["status"] == "VALID"
 
 
-def test_labels_follow_and_must_be_ancestors() -> None:
+def test_safe_and_finalized_must_be_ancestors_of_the_head() -> None:
     l2 = L2TestChain()
-    engine = Engine(l2)
+    engine = EngineDriver(l2)
     hashes = [engine.extend().block_hash for _ in range(4)]
     chain = engine.backend.chain
     engine.follow(hashes[3], hashes[2], hashes[0])
     assert (chain.head.hash, chain.safe.hash, chain.finalized.hash) == (hashes[3], hashes[2], hashes[0])
-    side = Engine(l2)
+    side = EngineDriver(l2)
     other = side.extend(l2.transfer(0, 0)).block_hash
     for safe, finalized in ((other, ZERO), (ZERO, b"\x01" * 32)):
         with pytest.raises(RpcError) as raised:
@@ -142,9 +144,9 @@ def test_labels_follow_and_must_be_ancestors() -> None:
     assert chain.head.hash == hashes[3]
 
 
-def test_a_reorganisation_goes_to_another_branch_and_back() -> None:
+def test_a_reorg_to_another_branch_and_back() -> None:
     l2 = L2TestChain()
-    engine = Engine(l2)
+    engine = EngineDriver(l2)
     first = engine.extend().block_hash
     old = engine.extend(l2.transfer(0, 0))
     engine.follow(old.block_hash, first, first)
@@ -157,9 +159,9 @@ def test_a_reorganisation_goes_to_another_branch_and_back() -> None:
     assert engine.backend.chain.locate(transaction) is not None and engine.backend.pool.get(transaction) is None
 
 
-def test_attributes_must_fit_their_time() -> None:
+def test_attributes_must_match_their_fork() -> None:
     l2 = L2TestChain("jovian")
-    engine = Engine(l2)
+    engine = EngineDriver(l2)
     head = engine.backend.chain.head
     given = attributes_to_json(l2.attributes(head.header))
     update = engine.methods["engine_forkchoiceUpdatedV3"]
@@ -177,9 +179,9 @@ def test_attributes_must_fit_their_time() -> None:
     assert update(state(head.hash), given | {"minBaseFee": "0x0"})["payloadId"]
 
 
-def test_versions_and_shapes_are_checked() -> None:
+def test_versions_and_parameters_are_checked() -> None:
     l2 = L2TestChain("jovian")
-    engine = Engine(l2)
+    engine = EngineDriver(l2)
     payload = engine.extend()
     identity = engine.start(payload.block_hash, l2.attributes(engine.backend.chain.head.header))
     for version in (1, 2, 3, 5):
@@ -194,12 +196,17 @@ def test_versions_and_shapes_are_checked() -> None:
     with pytest.raises(RpcError) as raised:
         engine.methods["engine_newPayloadV3"](body, [], root)
     assert raised.value.code == -38005
-    for parameters in (({},), (body | {"stateRoot": "0x"}, [], root, []), (body, ["0x01"], root, [])):
+    malformed_parameters: tuple[tuple[Any, ...], ...] = (
+        ({},),
+        (body | {"stateRoot": "0x"}, [], root, []),
+        (body, ["0x01"], root, []),
+    )
+    for parameters in malformed_parameters:
         with pytest.raises(RpcError) as raised:
             engine.methods["engine_newPayloadV4"](*parameters)
         assert raised.value.code == -32602
-    for nonsense in (None, {}, {"headBlockHash": "0x12"}):
+    for malformed in (None, {}, {"headBlockHash": "0x12"}):
         with pytest.raises((RpcError, HexError)):
-            engine.methods["engine_forkchoiceUpdatedV3"](nonsense)
+            engine.methods["engine_forkchoiceUpdatedV3"](malformed)
     names = engine.methods["engine_exchangeCapabilities"]([])
     assert "engine_newPayloadV4" in names and "engine_exchangeCapabilities" not in names

@@ -1,4 +1,4 @@
-"""L2 execution: real OP Sepolia blocks to the hash, and the rules of each fork on made-up blocks."""
+"""L2 execution: recorded OP Sepolia blocks, and the rules of each fork on a test chain."""
 
 import gzip
 import json
@@ -18,6 +18,7 @@ from rollup_node.stages.protocol.headers import Header, decode_header, header_fr
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.execution import (
     BASE_FEE_VAULT,
     L1_FEE_VAULT,
@@ -31,22 +32,22 @@ from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
-from rollup_node.tools.devnet.evm.transactions import read_transaction
+from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
 from tests.support.l2_test_chain import L2TestChain
 
-REFUSES_ALL = bytes.fromhex("fe")
 USER, RECEIVER = b"\xee" * 20, b"\xdd" * 20
 
 
-def state_after(backend: Any) -> State:
+def state_after(backend: L2Backend) -> State:
+    """The state after the head."""
     return State(backend.store, backend.chain.head.header.state_root)
 
 
-# --- real blocks ---------------------------------------------------------------------------------------------------
+# --- recorded blocks -----------------------------------------------------------------------------------------------
 
 
-class RealBlock:
-    """A block of OP Sepolia with every state node that executing it touches."""
+class RecordedL2Block:
+    """A block of OP Sepolia with the state nodes that its execution reads."""
 
     def __init__(self, path: Path) -> None:
         found = json.loads(gzip.decompress(path.read_bytes()))
@@ -74,8 +75,8 @@ def _data(text: str) -> bytes:
 
 
 @pytest.mark.parametrize("number", [26207960, 26207962, 26208384])
-def test_real_blocks_execute_to_their_hash(shared_data: Path, number: int) -> None:
-    real = RealBlock(shared_data / "engine_blocks" / f"op-sepolia-{number}.json.gz")
+def test_recorded_blocks_execute_to_their_hash(shared_data: Path, number: int) -> None:
+    real = RecordedL2Block(shared_data / "engine_blocks" / f"op-sepolia-{number}.json.gz")
     parent = Block(header_hash(real.parent), real.parent, ())
     attributes = block_attributes(real.chain, real.attributes)
     execution = L2Execution(real.chain, real.store, parent, attributes, real.block_hash)
@@ -118,7 +119,7 @@ def test_headers_have_the_fields_of_their_fork(newest: str, fields: int) -> None
     assert header.transactions_root == ordered_root([entry.raw for entry in backend.chain.head.transactions])
 
 
-def test_extra_data_follows_attributes_and_zero_means_the_constants() -> None:
+def test_extra_data_has_the_parameters_of_the_attributes_or_the_constants() -> None:
     for newest, params, minimum, expected in (
         ("fjord", None, None, ""),
         ("holocene", bytes(8), None, "00000000fa00000006"),
@@ -130,7 +131,7 @@ def test_extra_data_follows_attributes_and_zero_means_the_constants() -> None:
         assert block.header.extra_data.hex() == expected
 
 
-def test_system_contracts_learn_of_the_block() -> None:
+def test_system_contracts_store_beacon_root_and_parent_hash() -> None:
     l2 = L2TestChain("isthmus")
     backend = l2.backend()
     parent = backend.chain.head.hash
@@ -141,7 +142,7 @@ def test_system_contracts_learn_of_the_block() -> None:
     assert state.storage(BLOCK_HASHES, 0) == int.from_bytes(parent, "big")
 
 
-def test_canyon_places_the_create2_deployer_in_the_block_of_its_time_only() -> None:
+def test_the_create2_deployer_is_deployed_by_a_block_at_canyons_time_only() -> None:
     for time, placed in ((1002, True), (1003, False)):
         l2 = L2TestChain("regolith", {"canyon": time})
         backend = l2.backend()
@@ -154,7 +155,7 @@ def test_canyon_places_the_create2_deployer_in_the_block_of_its_time_only() -> N
 
 
 @pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "fjord", "isthmus", "jovian"])
-def test_no_wei_is_made_or_lost(newest: str) -> None:
+def test_fees_go_to_the_vaults_and_no_wei_is_lost(newest: str) -> None:
     l2 = L2TestChain(newest)
     backend = l2.backend()
     sender = l2.keys[0].address
@@ -176,7 +177,7 @@ def test_no_wei_is_made_or_lost(newest: str) -> None:
     assert state.balance(sender) == before - 5 - sum(vaults.values())
 
 
-def test_the_first_block_with_packed_fees_still_charges_the_old_way() -> None:
+def test_ecotones_activation_block_charges_the_former_l1_fee() -> None:
     l2 = L2TestChain("regolith", {"canyon": 1002, "ecotone": 1002})
     old = L2TestChain("regolith")
     fees = []
@@ -196,7 +197,7 @@ def test_base_fee_uses_the_parents_parameters_and_the_minimum() -> None:
     assert backend.next_base_fee(backend.chain.head) == 10**10
 
 
-def test_data_footprint_counts_towards_base_fee_and_gas_limit() -> None:
+def test_the_da_footprint_counts_towards_base_fee_and_gas_limit() -> None:
     l2 = L2TestChain("jovian")
     backend = l2.backend()
     header = l2.extend(backend, l2.transfer(0, 0), l2.transfer(0, 1)).header
@@ -204,7 +205,7 @@ def test_data_footprint_counts_towards_base_fee_and_gas_limit() -> None:
     heavy = l2.info(header.timestamp + 2, da_footprint_gas_scalar=65_535)
     transactions = (heavy, l2.transfer(0, 2, data=bytes(range(256)) * 20, gas=500_000))
     small_limit = l2.attributes(header, gas_limit=6_000_000, transactions=transactions)
-    with pytest.raises(InvalidBlock, match="data footprint"):
+    with pytest.raises(InvalidBlock, match="DA footprint"):
         backend.begin(backend.chain.head, small_limit)
     enough = l2.extend(backend, gas_limit=60_000_000, transactions=(heavy, l2.transfer(0, 2)))
     assert enough.header.blob_gas_used == 100 * 65_535 > enough.header.gas_used
@@ -213,10 +214,10 @@ def test_data_footprint_counts_towards_base_fee_and_gas_limit() -> None:
     assert lighter.base_fee == l2_base_fee(chain, enough.header, lighter.timestamp)
 
 
-def test_a_block_that_activates_the_footprint_has_no_user_transactions() -> None:
+def test_jovians_activation_block_has_no_user_transactions() -> None:
     l2 = L2TestChain("isthmus", {"jovian": 1002})
     backend = l2.backend()
-    with pytest.raises(InvalidBlock, match="activates the data footprint"):
+    with pytest.raises(InvalidBlock, match="activates the DA footprint"):
         l2.extend(backend, l2.transfer(0, 0))
     assert l2.extend(backend).header.blob_gas_used == 0
 
@@ -235,7 +236,7 @@ def test_a_deposit_mints_and_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "problem"),
+    ("values", "error"),
     [
         ({"value": 101}, "insufficient funds"),
         ({"gas": 20_000}, "intrinsic gas"),
@@ -244,18 +245,18 @@ def test_a_deposit_mints_and_calls() -> None:
         ({"data": bytes(1000), "gas": 30_999}, "intrinsic gas"),
     ],
 )
-def test_a_deposit_that_cannot_run_keeps_its_mint_and_uses_all_gas(values: dict[str, Any], error: str) -> None:
+def test_a_failed_deposit_keeps_its_mint_and_uses_all_gas(values: dict[str, Any], error: str) -> None:
     l2 = L2TestChain()
     backend = l2.backend()
-    fields = {"mint": 100, "to": RECEIVER} | values
+    fields: dict[str, Any] = {"mint": 100, "to": RECEIVER} | values
     entry = l2.extend(backend, l2.deposit(USER, **fields)).executed[1]
     state = state_after(backend)
-    assert not entry.result.succeeded and problem in entry.result.error
+    assert not entry.result.succeeded and error in entry.result.error
     assert entry.result.gas_used == values.get("gas", 100_000)
     assert (state.balance(USER), state.nonce(USER)) == (100, 1)
 
 
-def test_a_deposit_whose_code_faults_keeps_its_mint() -> None:
+def test_a_deposit_whose_code_halts_keeps_its_mint() -> None:
     l2 = L2TestChain()
     l2.file["alloc"]["0x" + RECEIVER.hex()] = {"code": "0xfe", "nonce": "0x1"}
     backend = l2.backend()
@@ -278,10 +279,11 @@ def test_deposits_must_fit_into_the_block() -> None:
         l2.extend(l2.backend(), l2.deposit(USER, RECEIVER, gas=60_000_001))
 
 
-def test_before_regolith_deposits_use_all_gas_and_system_ones_none() -> None:
+def test_before_regolith_deposits_use_all_gas_and_system_deposits_none() -> None:
     l2 = L2TestChain("")
     block = l2.extend(l2.backend(), l2.deposit(USER, RECEIVER), gas_limit=20_000_000)
     info, user = block.executed
+    assert isinstance(info.transaction, Deposit)
     assert info.transaction.body.is_system and info.transaction.body.gas == 150_000_000
     assert info.result.succeeded and info.result.gas_used == 0
     assert user.result.gas_used == 100_000 and block.header.gas_used == 100_000
@@ -289,7 +291,7 @@ def test_before_regolith_deposits_use_all_gas_and_system_ones_none() -> None:
 
 
 @pytest.mark.parametrize(("newest", "size"), [("regolith", 4), ("canyon", 6), ("jovian", 6)])
-def test_deposit_receipts_tell_nonce_and_version_from_canyon_on(newest: str, size: int) -> None:
+def test_deposit_receipts_have_nonce_and_version_from_canyon_on(newest: str, size: int) -> None:
     l2 = L2TestChain(newest)
     backend = l2.backend()
     l2.extend(backend)
@@ -299,10 +301,10 @@ def test_deposit_receipts_tell_nonce_and_version_from_canyon_on(newest: str, siz
     assert decode_receipt(entry.receipt).succeeded
 
 
-# --- what no block may hold ----------------------------------------------------------------------------------------
+# --- invalid blocks ------------------------------------------------------------------------------------------------
 
 
-def test_invalid_blocks_say_why() -> None:
+def test_invalid_blocks_have_an_error() -> None:
     l2 = L2TestChain()
     backend = l2.backend()
     head = backend.chain.head.header

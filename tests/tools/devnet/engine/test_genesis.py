@@ -1,4 +1,4 @@
-"""Genesis files of the registry give the registry's hashes; unusable files say why."""
+"""Genesis files: those of the superchain registry give its hashes, invalid ones an error."""
 
 import json
 import tomllib
@@ -37,7 +37,7 @@ def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name
         assert chain_spec(found["config"]).chain_id == listed["chain_id"]
 
 
-def test_the_state_is_readable() -> None:
+def test_the_state_has_the_accounts() -> None:
     l2 = L2TestChain()
     genesis = l2.genesis()
     state = State(genesis.store, genesis.block.header.state_root)
@@ -45,7 +45,7 @@ def test_the_state_is_readable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "error"),
     [
         ({"config": None}, "not a genesis file"),
         ({"config": {"chainId": 1}}, "no `optimism` object"),
@@ -63,12 +63,12 @@ def test_the_state_is_readable() -> None:
         ({"gasLimit": "much"}, "header field"),
     ],
 )
-def test_unusable_files_say_why(change: dict[str, Any], error: str) -> None:
-    with pytest.raises(GenesisError, match=problem):
+def test_invalid_files_have_an_error(change: dict[str, Any], error: str) -> None:
+    with pytest.raises(GenesisError, match=error):
         parse_genesis(json.dumps(L2TestChain().file | change).encode())
 
 
-def test_noise_is_refused() -> None:
+def test_other_content_is_refused() -> None:
     for content in (b"", b"[]", b"{", b"\xff"):
         with pytest.raises(GenesisError):
             parse_genesis(content)

@@ -1,4 +1,4 @@
-"""The journal keeps what it was told, and drops a line that was cut off."""
+"""The journal of accepted blocks and forkchoice states."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from rollup_node.tools.devnet.engine.journal import FILE_NAME, Journal
 from tests.support.l2_test_chain import L2TestChain
 
 
-def test_entries_come_back_in_order_and_a_cut_line_is_gone(tmp_path: Path) -> None:
+def test_entries_are_in_order_and_an_incomplete_line_is_dropped(tmp_path: Path) -> None:
     l2 = L2TestChain()
     payload = payload_of(l2.extend(l2.backend()))
     journal = Journal(tmp_path / "new" / "folder")

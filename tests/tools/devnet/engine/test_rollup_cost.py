@@ -1,4 +1,4 @@
-"""Data fees by hand-computed values, and the FastLZ length on data whose compressed size is known."""
+"""L1 data fee and operator fee by hand-computed values, and the FastLZ length of known data."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ def packed(base_fee_scalar: int, blob_scalar: int) -> int:
     return base_fee_scalar << 96 | blob_scalar << 64
 
 
-def test_costs_by_fork() -> None:
+def test_l1_cost_by_fork() -> None:
     old = parameters(slot1=1000, slot5=188, slot6=684_000)
     gas = 4 * 10 + 16 * 20
     assert rollup_cost.l1_cost_bedrock(old, RAW) == (gas + 68 * 16 + 188) * 1000 * 684_000 // 10**6
@@ -39,7 +39,7 @@ def test_costs_by_fork() -> None:
     assert rollup_cost.l1_cost_fjord(new, RAW) == 100 * price // 10**6
 
 
-def test_operator_fees() -> None:
+def test_operator_cost_by_fork() -> None:
     given_fee = parameters(slot8=400 << 96 | 7_000 << 64 | 9)
     assert rollup_cost.operator_cost_isthmus(given_fee, 21_000) == 21_000 * 7000 // 10**6 + 9
     assert rollup_cost.operator_cost_jovian(given_fee, 21_000) == 21_000 * 7000 * 100 + 9

@@ -1,4 +1,4 @@
-"""The embedded L1: blocks that verify, blob transactions, labels and reorganisations."""
+"""The embedded L1's chain: slots, labels, logger contracts, blobs and reorgs."""
 
 import pytest
 
@@ -6,7 +6,6 @@ from rollup_node.stages.blobs.kzg import proofs_hold
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction
-from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,
     DEPOSITOR_KEY,
@@ -49,7 +48,7 @@ def test_blocks_follow_each_other_in_slots(backend: L1Backend) -> None:
     assert backend.chain.finalized.number == 6 - FINALIZED_DISTANCE
 
 
-def test_the_logger_contracts_emit_what_they_are_given(backend: L1Backend) -> None:
+def test_the_logger_contracts_emit_their_calldata(backend: L1Backend) -> None:
     data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
     backend.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, 200_000, FEES))
     topics = bytes([1]) * 32 + bytes(32) + bytes([2]) * 32
@@ -61,7 +60,7 @@ def test_the_logger_contracts_emit_what_they_are_given(backend: L1Backend) -> No
     assert update.address == SYSTEM_CONFIG and len(update.topics) == 3 and update.data == b"!"
 
 
-def test_a_blob_transaction_brings_its_blobs_to_its_slot(backend: L1Backend) -> None:
+def test_blobs_by_slot(backend: L1Backend) -> None:
     built = blob_transaction(BATCHER_KEY, L1_CHAIN_ID, 0, INBOX, [encode_blob(b"some data")], 21_000, FEES)
     assert backend.send(built.pooled) == built.hash
     _mine(backend)
@@ -72,16 +71,7 @@ def test_a_blob_transaction_brings_its_blobs_to_its_slot(backend: L1Backend) -> 
     assert backend.blobs_at(2) is None
 
 
-def test_a_sidecar_that_does_not_fit_is_refused(backend: L1Backend) -> None:
-    good = blob_transaction(BATCHER_KEY, L1_CHAIN_ID, 0, INBOX, [encode_blob(b"some data")], 21_000, FEES)
-    damaged = good.pooled.replace(encode_blob(b"some data"), encode_blob(b"other data"))
-    with pytest.raises(InvalidTransaction, match="proof"):
-        backend.send(damaged)
-    with pytest.raises(InvalidTransaction, match="sidecar"):
-        backend.send(good.pooled[:1] + b"\xc0")
-
-
-def test_a_reorganisation_replaces_blocks_and_keeps_transactions(backend: L1Backend) -> None:
+def test_a_reorg_replaces_blocks_and_keeps_transactions(backend: L1Backend) -> None:
     _mine(backend, 4)
     raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, RECEIVER_KEY.address, 1, b"", 21_000, FEES)
     transaction = backend.send(raw)
@@ -94,5 +84,5 @@ def test_a_reorganisation_replaces_blocks_and_keeps_transactions(backend: L1Back
     for number in range(4, 7):
         fresh, stale = backend.chain.at(number), old[number]
         assert fresh is not None and stale is not None and fresh.hash != stale.hash
-    place = backend.chain.locate(transaction)
-    assert place is not None and place.block.number == 7
+    location = backend.chain.locate(transaction)
+    assert location is not None and location.block.number == 7

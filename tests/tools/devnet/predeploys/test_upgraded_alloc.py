@@ -1,4 +1,4 @@
-"""A genesis with forks from the start holds what the forks' upgrade transactions would have left."""
+"""A genesis with active forks has the result of the forks' upgrade transactions."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.predeploys.upgraded_alloc import with_upgrades
 from tests.support.l2_test_chain import L2TestChain
 
-ROOM = 120_000_000
+GAS_LIMIT = 120_000_000
 UPGRADING = ("ecotone", "fjord", "isthmus", "jovian", "karst")
 
 
@@ -25,13 +25,13 @@ def contracts(state: State, alloc: dict[str, Any]) -> dict[str, tuple[bytes, byt
     return found
 
 
-def test_beginning_with_a_fork_is_like_having_crossed_it() -> None:
+def test_starting_with_a_fork_equals_crossing_it() -> None:
     crossed = L2TestChain("canyon", {fork: 1002 + 2 * at for at, fork in enumerate(UPGRADING)})
     backend = crossed.backend()
     for fork in UPGRADING:
-        crossed.extend(backend, *load_bundle(fork).transactions, gas_limit=ROOM, parent_beacon_root=bytes(32))
-    begun = L2TestChain("karst")
-    alloc = begun.file["alloc"]
+        crossed.extend(backend, *load_bundle(fork).transactions, gas_limit=GAS_LIMIT, parent_beacon_root=bytes(32))
+    started = L2TestChain("karst")
+    alloc = started.file["alloc"]
     store = StateDatabase()
     ours = contracts(State(store, load_alloc(store, alloc)), alloc)
     theirs = contracts(State(backend.store, backend.chain.head.header.state_root), alloc)
@@ -40,21 +40,21 @@ def test_beginning_with_a_fork_is_like_having_crossed_it() -> None:
     assert {text for text in ours if ours[text] != theirs[text]} <= written_by_blocks
 
 
-def test_forks_that_the_contracts_had_are_left_alone() -> None:
+def test_forks_that_are_present_are_not_run_again() -> None:
     l2 = L2TestChain("ecotone")
     alloc = l2.file["alloc"]
     with pytest.raises(GenesisError, match="upgrade transaction 0 of ecotone fails on these contracts: contract add"):
-        with_upgrades(alloc, l2.chain, 1000)
-    assert with_upgrades(alloc, l2.chain, 1000, {"ecotone"}) == alloc
+        with_upgrades(alloc, l2.spec, 1000)
+    assert with_upgrades(alloc, l2.spec, 1000, {"ecotone"}) == alloc
 
 
-def test_what_was_there_stays() -> None:
+def test_other_accounts_and_code_stay() -> None:
     l2 = L2TestChain("canyon")
     newer = L2TestChain("ecotone")
     proxy = "0x" + L1_BLOCK.hex()
     account = "0x" + "77" * 20
     before = l2.file["alloc"] | {account: {"balance": "0x1", "storage": {"0x" + "00" * 31 + "01": "0x" + "02" * 32}}}
-    after = with_upgrades(before, newer.chain, 1000)
+    after = with_upgrades(before, newer.spec, 1000)
     assert after[account] == before[account]
     assert after[proxy]["code"] == before[proxy]["code"]
     assert after[proxy]["storage"].keys() == before[proxy]["storage"].keys()

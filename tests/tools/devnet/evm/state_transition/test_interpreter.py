@@ -87,7 +87,7 @@ def test_gas_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "problem"),
+    ("code", "error"),
     [
         ("01", "stack underflow"),
         ("0c", "invalid opcode 0x0c"),
@@ -103,9 +103,9 @@ def test_gas_is_exact() -> None:
 )
 def test_faults_take_all_gas(code: str, error: str) -> None:
     frame = run(code)
-    assert frame.error == problem
-    assert frame.succeeded == (problem == "")
-    if problem:
+    assert frame.error == error
+    assert frame.succeeded == (error == "")
+    if error:
         assert frame.gas == 0 and frame.output == b""
 
 

@@ -69,7 +69,7 @@ def applied(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
 
 
 @pytest.mark.parametrize(
-    ("values", "problem"),
+    ("values", "error"),
     [
         ({"nonce": 1}, "nonce too high"),
         ({"max_fee": 6, "max_priority_fee": 1}, "less than block base fee"),
@@ -90,7 +90,7 @@ def applied(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
 def test_refused_transactions_leave_no_trace(values: dict[str, Any], error: str) -> None:
     execution = block()
     before = execution.state.commit()
-    with pytest.raises(InvalidTransaction, match=problem):
+    with pytest.raises(InvalidTransaction, match=error):
         applied(execution, **values)
     assert execution.state.commit() == before and execution.gas_used == 0 and not execution.executed
 

@@ -1,6 +1,4 @@
-"""The real upgrade transactions on a development chain: they must run, and leave the contracts they announce."""
-
-from typing import Any
+"""The upgrade transactions of all forks succeed on a development chain and install their contracts [UPG1 to UPG18]."""
 
 import pytest
 
@@ -8,6 +6,7 @@ from rollup_node.stages.protocol.addresses import GAS_PRICE_ORACLE, L1_BLOCK, pr
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
+from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
@@ -21,7 +20,7 @@ PARENTS = {
     "karst": "jovian",
     "lagoon": "karst",
 }
-ROOM = 120_000_000
+GAS_LIMIT = 120_000_000
 IMPLEMENTATION_SLOT = 0x360894A13BA1A3210667C828492DB98DCA3E2076CC3735A920A3CA505D382BBC
 L1_BLOCKS = {
     "ecotone": "07dbe8500fc591d1852b76fee44d5a05e13097ff",
@@ -30,7 +29,7 @@ L1_BLOCKS = {
 }
 
 
-def read_word(backend: Any, contract: bytes, signature: str) -> int:
+def read_word(backend: L2Backend, contract: bytes, signature: str) -> int:
     header = backend.chain.head.header
     context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
     call = CallRequest(b"\x99" * 20, contract, 0, keccak256(signature.encode())[:4], None)
@@ -41,10 +40,10 @@ def read_word(backend: Any, contract: bytes, signature: str) -> int:
 
 
 @pytest.mark.parametrize("fork", sorted(PARENTS))
-def test_each_forks_transactions_run(fork: str) -> None:
+def test_upgrade_transactions_succeed(fork: str) -> None:
     l2 = L2TestChain(PARENTS[fork], {fork: 1002})
     backend = l2.backend()
-    block = l2.extend(backend, *load_bundle(fork).transactions, gas_limit=ROOM)
+    block = l2.extend(backend, *load_bundle(fork).transactions, gas_limit=GAS_LIMIT)
     assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == []
     state = State(backend.store, block.header.state_root)
     if fork in L1_BLOCKS:
@@ -56,13 +55,13 @@ def test_each_forks_transactions_run(fork: str) -> None:
     assert read_word(backend, L1_BLOCK, "number()") == 7
 
 
-def test_a_chain_from_regolith_to_lagoon_by_its_upgrades() -> None:
+def test_a_chain_crosses_all_forks_from_regolith_to_lagoon() -> None:
     order = ("canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst", "lagoon")
     l2 = L2TestChain("regolith", {fork: 1002 + 2 * index for index, fork in enumerate(order)})
     backend = l2.backend()
     for fork in order:
         transactions = load_bundle(fork).transactions if fork in PARENTS else ()
-        block = l2.extend(backend, *transactions, gas_limit=ROOM)
+        block = l2.extend(backend, *transactions, gas_limit=GAS_LIMIT)
         assert all(entry.result.succeeded for entry in block.executed), fork
     l2.extend(backend, l2.transfer(0, 0))
     state = State(backend.store, backend.chain.head.header.state_root)
