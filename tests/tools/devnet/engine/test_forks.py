@@ -1,14 +1,18 @@
 """The fork table of L2 execution: rules by block time, and the create2 deployer."""
 
+import pytest
+
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.engine import rollup_cost
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule, create2_deployer_code
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.state_transition.forks import (
     BN254_PAIRING,
     G1_SUM,
     OSAKA,
     P256_BEFORE_OSAKA,
     P256_VERIFY,
+    at,
 )
 
 ORDER = ("regolith", "canyon", "ecotone", "fjord", "granite", "isthmus", "jovian", "karst")
@@ -69,3 +73,29 @@ def test_the_create2_deployer() -> None:
     assert (
         keccak256(create2_deployer_code()).hex() == "b0550b5b431e30d38000efb7107aaa0ade03d48a7198a140edda9d27134468b2"
     )
+
+
+@pytest.mark.parametrize(
+    ("fork", "address", "limit"),
+    [
+        ("granite", 0x08, 112_687),
+        ("isthmus", 0x0C, 513_760),
+        ("isthmus", 0x0E, 488_448),
+        ("isthmus", 0x0F, 235_008),
+        ("jovian", 0x08, 81_984),
+        ("jovian", 0x0C, 288_960),
+        ("jovian", 0x0E, 278_784),
+        ("jovian", 0x0F, 156_672),
+        ("karst", 0x08, 57_600),
+    ],
+)
+def test_limits_of_precompile_input(fork: str, address: int, limit: int) -> None:
+    schedule = ExecutionSchedule({name: 0 for name in ORDER[: ORDER.index(fork) + 1]})
+    precompile = schedule.at(0).evm.precompiles[at(address)]
+    with pytest.raises(ExceptionalHalt, match="input of more than"):
+        precompile.run(bytes(limit + 1))
+
+
+def test_gas_of_p256_verify() -> None:
+    assert SCHEDULE.at(45).evm.precompiles[P256_VERIFY].gas(b"") == 3450
+    assert SCHEDULE.at(85).evm.precompiles[P256_VERIFY].gas(b"") == 6900

@@ -1,4 +1,4 @@
-"""The journaled state: reverts, roots by any path, proofs."""
+"""The journaled state: reverts, roots, proofs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ def view(state: State) -> object:
 
 
 @given(st.lists(changes, max_size=20), st.lists(changes, max_size=20), st.lists(changes, max_size=10))
-def test_a_revert_takes_back_everything(
+def test_a_revert_undoes_all_changes(
     first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
 ) -> None:
     state, plain = State(StateDatabase()), State(StateDatabase())
@@ -57,7 +57,7 @@ def test_a_revert_takes_back_everything(
 
 
 @given(st.lists(changes, max_size=30))
-def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) -> None:
+def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]) -> None:
     store = StateDatabase()
     whole, root = State(store), EMPTY_ROOT
     for change in [*(("add_balance", account, 1) for account in (A, B, b"\xcc" * 20)), *history]:
@@ -85,7 +85,7 @@ def test_proofs_hold_under_the_committed_root() -> None:
         assert value == read.storage(A, slot) == (slot if slot < 40 else 0)
 
 
-def test_a_destroyed_account_is_gone_with_its_storage() -> None:
+def test_a_selfdestructed_account_loses_its_storage() -> None:
     store = StateDatabase()
     state = State(store)
     state.set_storage(A, 1, 2)
@@ -101,7 +101,7 @@ def test_a_destroyed_account_is_gone_with_its_storage() -> None:
     assert again.storage_root(A) == EMPTY_ROOT and again.balance(A) == 1
 
 
-def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
+def test_touched_empty_accounts_are_removed_except_in_a_genesis() -> None:
     store = StateDatabase()
     state = State(store)
     state.set_nonce(A, 0)
@@ -113,7 +113,7 @@ def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
     assert touched.commit() == EMPTY_ROOT
 
 
-def test_what_was_written_since_the_last_commit() -> None:
+def test_changes_since_the_last_commit() -> None:
     state = State(StateDatabase())
     state.add_balance(B, 7)
     state.set_storage(B, 5, 6)
