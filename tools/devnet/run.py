@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -142,7 +142,7 @@ async def _follow(
     l1, l2 = JsonRpcClient(network.l1), JsonRpcClient(network.engines[SEQUENCER][0])
     traffic = asyncio.create_task(_traffic(Traffic(l1, l2, lambda text: None)))
     try:
-        status, first_safe = await _until_end(network, poller, settings, view, stop, started)
+        status, first_safe = await wait_for_end(network.children.check, poller.poll, settings, view, stop, started)
         traffic.cancel()
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
         view.message(f"comparing the output roots of blocks 0 to {safe}")
@@ -164,19 +164,21 @@ async def _follow(
         await poller.close()
 
 
-async def _until_end(
-    network: NetworkPrograms,
-    poller: StatusPoller,
+async def wait_for_end(
+    check: Callable[[], None],
+    poll: Callable[[], Awaitable[NetworkStatus]],
     settings: DevnetSettings,
     view: View,
     stop: asyncio.Event,
     started: float,
 ) -> tuple[NetworkStatus, float | None]:
-    """Polls until the end of the run; the last status, and the seconds until the verifier's first safe block."""
+    """Polls until the end of the run; the last status, and the seconds until the verifier's first safe block.
+
+    `check` raises ProgramExited. Raises NoProgress where the safe heads stall, or are unknown after `stop`."""
     highest, changed, first_safe, stopped = -1, time.monotonic(), None, None
     while True:
-        network.children.check()
-        status = await poller.poll()
+        check()
+        status = await poll()
         view.show(status)
         safe, now = _lowest(status, "safe"), time.monotonic()
         verifier = status.nodes.get(VERIFIER)

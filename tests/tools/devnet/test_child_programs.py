@@ -1,4 +1,4 @@
-"""The programs of a network: one that ends by itself is told with the end of its log, and all are stopped."""
+"""The programs of a network: one that exits is reported with the end of its log, and all are stopped."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from rollup_node.tools.devnet.child_programs import ChildPrograms, ProgramExited
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
 
-def test_a_program_that_ends_is_told_with_its_last_lines(tmp_path: Path) -> None:
+def test_a_program_that_exits_is_reported_with_its_last_lines(tmp_path: Path) -> None:
     children = ChildPrograms()
     log = tmp_path / "log"
     child = children.start("verifier node", [sys.executable, "-c", "print('last words'); exit(3)"], log)
@@ -30,7 +30,7 @@ def test_all_are_stopped(tmp_path: Path) -> None:
     assert [process.returncode for process in processes.values()] == [-15, -15]
 
 
-def test_what_does_not_stop_is_killed(tmp_path: Path) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     children = ChildPrograms()
     log = tmp_path / "stubborn"
     stubborn = children.start("stubborn", [sys.executable, "-c", STUBBORN], log)

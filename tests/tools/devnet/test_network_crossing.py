@@ -1,4 +1,4 @@
-"""The local network, as a user runs it, crosses every fork in one run."""
+"""`rollup-node devnet` crosses all forks in one run."""
 
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
@@ -18,7 +18,7 @@ OFFSETS = {
     "lagoon": 30,
 }
 LAST = 33
-WORKS = "0x1"
+SUCCESS = "0x1"
 
 
 def test_the_network_crosses_every_fork(leftovers: Leftovers) -> None:
@@ -34,6 +34,6 @@ def test_the_network_crosses_every_fork(leftovers: Leftovers) -> None:
             receipts = call(engine, "eth_getBlockReceipts", hex(offset))
             bundles = [each.bundle for each in config.schedule().activations(start + offset) if each.bundle]
             assert len(receipts) > sum(len(load_bundle(name).transactions) for name in bundles)
-            assert {receipt["status"] for receipt in receipts} == {WORKS}
+            assert {receipt["status"] for receipt in receipts} == {SUCCESS}
         result = net.finish()
     assert result["safe"] >= LAST

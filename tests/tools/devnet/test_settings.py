@@ -1,4 +1,4 @@
-"""The flags of the local network: which forks begin when, and what is refused."""
+"""The flags of the local network: fork offsets, and invalid values."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def until(newest: str, **later: int) -> dict[str, int]:
         ([f"{fork}={9 * at}" for at, fork in enumerate(FORKS)], {fork: 9 * at for at, fork in enumerate(FORKS)}),
     ],
 )
-def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str, int]) -> None:
+def test_fork_offsets(given: list[str], expected: dict[str, int]) -> None:
     assert fork_offsets(given) == expected
     assert parse([word for entry in given for word in ("--fork", entry)]).forks == expected
 
@@ -44,10 +44,10 @@ def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str,
         (["canyon=1", "canyon=2"], "given twice"),
         (["canyon=9", "delta=8"], "prior fork canyon has higher offset 9"),
         (["isthmus=5", "karst=9"], "prior fork jovian activates at the same time after genesis"),
-        (["jovian=5", "karst=5"], "give offsets that do not fall, and from Jovian on one for each fork"),
+        (["jovian=5", "karst=5"], "give ascending offsets, and from Jovian on a different one per fork"),
     ],
 )
-def test_forks_that_cannot_be(given: list[str], error: str) -> None:
+def test_invalid_fork_offsets(given: list[str], error: str) -> None:
     with pytest.raises(SettingsError, match=r"^--fork") as refusal:
         fork_offsets(given)
     assert error in str(refusal.value) and "\n" not in str(refusal.value)
@@ -76,7 +76,7 @@ def test_forks_that_cannot_be(given: list[str], error: str) -> None:
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
     ],
 )
-def test_flags_that_cannot_be(words: str, error: str) -> None:
+def test_invalid_flags(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
     assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""The JSON-RPC server: dispatch, batches, errors, tokens; and over a real socket."""
+"""The JSON-RPC server: dispatch, batches, errors, tokens, and HTTP."""
 
 import asyncio
 import time
