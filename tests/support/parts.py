@@ -1,4 +1,4 @@
-"""A whole node between an embedded L1 and an embedded engine of its own, each a program; and relays that can be cut."""
+"""A node's surroundings as programs: an embedded L1 and an embedded engine; and TCP relays that can be cut."""
 
 import json
 import secrets
@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Relay:
-    """Passes TCP connections on to a port; while it is cut, connections are refused and open ones end."""
+    """A TCP relay to a port; while it is cut, connections are refused and open ones are closed."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -28,7 +28,7 @@ class Relay:
         self._other: dict[socket.socket, socket.socket] = {}
         self._listener: socket.socket | None = None
         self._wake, self._woken = socket.socketpair()
-        self._wanted, self._ending = True, False
+        self._listening, self._ending = True, False
         self._done = threading.Event()
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,26 +41,26 @@ class Relay:
         self.restore()
 
     def cut(self) -> None:
-        """Ends all connections and refuses new ones."""
-        self._ask(False)
+        """Closes all connections and refuses new ones."""
+        self._switch(False)
 
     def restore(self) -> None:
-        """Takes connections again."""
-        self._ask(True)
+        """Accepts connections again."""
+        self._switch(True)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._ending = True
-        self._ask(False)
+        self._switch(False)
         self._thread.join(30)
         for each in (self._place, self._wake, self._woken):
             each.close()
         self._selector.close()
 
-    def _ask(self, wanted: bool) -> None:
-        self._wanted = wanted
+    def _switch(self, listening: bool) -> None:
+        self._listening = listening
         self._done.clear()
         self._wake.send(b".")
         assert self._done.wait(30)
@@ -72,12 +72,12 @@ class Relay:
                 assert isinstance(ready, socket.socket)
                 if ready is self._woken:
                     ready.recv(1)
-                    self._listen() if self._wanted else self._close()
+                    self._listen() if self._listening else self._close()
                     self._done.set()
                 elif ready is self._listener:
                     self._accept()
                 elif ready in self._other:
-                    self._pass_on(ready)
+                    self._forward(ready)
 
     def _listen(self) -> None:
         if self._listener is None:
@@ -104,7 +104,7 @@ class Relay:
             self._other[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
-    def _pass_on(self, ready: socket.socket) -> None:
+    def _forward(self, ready: socket.socket) -> None:
         try:
             data = ready.recv(1 << 16)
             if data:
@@ -122,8 +122,8 @@ class Relay:
             self._end(other)
 
 
-class Parts:
-    """The files of a chain in the watched folder, an L1 and an engine on it; `options` are those of a node for them."""
+class NodeParts:
+    """An L1 and an engine on a new chain whose files are in the folder of `watch`, and nodes that run on them."""
 
     def __init__(self, watch: Leftovers) -> None:
         self._watch = watch
@@ -138,39 +138,39 @@ class Parts:
         words = ("--genesis", str(self.files.l1_genesis), "--slot-time", "1")
         self.l1_program = Program(watch, "rollup_node.tools.devnet.l1", *words)
         self.engine_program = self.start_engine()
-        self.l1, self.beacon, l1_hash = self._said(self.l1_program, "L1 ", "L1", "beacon", "genesis")
-        self.public, self.engine, l2_hash = self._said(self.engine_program, "genesis ", "http", "auth", "genesis")
+        self.l1, self.beacon, l1_hash = self._printed(self.l1_program, "L1 ", "L1", "beacon", "genesis")
+        self.public, self.engine, l2_hash = self._printed(self.engine_program, "genesis ", "http", "auth", "genesis")
         self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
         write_json(self.files.rollup, self.rollup)
 
     @staticmethod
-    def _said(program: Program, line: str, *names: str) -> list[str]:
-        """The words that follow the names in the line that a program begins with."""
-        words = program.say(line).split()
+    def _printed(program: Program, line: str, *names: str) -> list[str]:
+        """The words after these names in a line that a program prints."""
+        words = program.wait_line(line).split()
         return [words[words.index(name) + 1] for name in names]
 
     def start_engine(self, auth_port: int = 0) -> Program:
-        """Starts the engine on the chain it had."""
+        """Starts the engine, which continues its chain."""
         paths = ("--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt))
         data = ("--data-dir", str(self.files.root / "l2"))
         ports = ("--http", "0", "--auth", str(auth_port))
         return Program(self._watch, "rollup_node.tools.devnet.engine", *paths, *data, *ports)
 
     def write(self, name: str, text: str) -> Path:
-        """A file beside those of the chain."""
+        """Writes a file beside those of the chain; its path."""
         path = self.files.root / name
         path.write_text(text)
         return path
 
     def changed_rollup(self, name: str, **changes: Any) -> Path:
-        """A rollup.json with other values; `l1` and `l2` are other genesis blocks."""
+        """Writes a rollup.json with changed values; `l1` and `l2` change the genesis blocks."""
         rollup = json.loads(json.dumps(self.rollup))
         for layer in ("l1", "l2"):
             rollup["genesis"][layer] |= changes.pop(layer, {})
         return self.write(name, json.dumps(rollup | changes))
 
     def options(self, **changes: Any) -> list[str]:
-        """The flags of a node; in the names of changes `_` stands for `.` and `__` for `-`, None leaves one out."""
+        """The flags of a node; in names of changes `_` stands for `.` and `__` for `-`, and None omits a flag."""
         flags: dict[str, Any] = {
             "l1": self.l1,
             "l1.beacon": self.beacon,
@@ -191,7 +191,7 @@ class Parts:
         return [f"--{name}={value}" for name, value in flags.items() if value is not None]
 
     def node(self, *words: str, **changes: Any) -> Program:
-        """Starts a node."""
+        """Starts a node with these flags and changes of its options."""
         return Program(self._watch, "rollup_node.node", *self.options(**changes), *words)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Programs under test as subprocesses: their output in files, their end bounded, and what can be asked over HTTP."""
+"""Programs under test as subprocesses with bounded waits, and HTTP and JSON-RPC calls to them."""
 
 import contextlib
 import http.client
@@ -20,10 +20,11 @@ from tests.support.leftovers import Leftovers
 
 T = TypeVar("T")
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
+"""What calls raise while a program does not serve yet, or its file is not there or incomplete."""
 
 
-class RpcAnswer(Exception):
-    """A JSON-RPC error object."""
+class RpcResponseError(Exception):
+    """The response was a JSON-RPC error object."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(f"{error.get('code')}: {error.get('message')}")
@@ -31,21 +32,21 @@ class RpcAnswer(Exception):
 
 
 def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
-    """The result of one JSON-RPC call; RpcAnswer for an error object, one of UNREACHABLE when nobody answers."""
-    answer = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
-    if "error" in answer:
-        raise RpcAnswer(answer["error"])
-    return answer["result"]
+    """The result of a JSON-RPC call. Raises RpcResponseError, or one of UNREACHABLE where nothing serves."""
+    response = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
+    if "error" in response:
+        raise RpcResponseError(response["error"])
+    return response["result"]
 
 
 def call_all(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
-    """The results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
+    """The results of a batch of successful JSON-RPC calls, each a method with its parameters."""
     batch = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, *params) in enumerate(calls)
     ]
-    answers = {answer["id"]: answer["result"] for answer in _post(url, batch, seconds)}
-    return [answers[number] for number in range(len(calls))]
+    results = {response["id"]: response["result"] for response in _post(url, batch, seconds)}
+    return [results[number] for number in range(len(calls))]
 
 
 def _post(url: str, body: Any, seconds: float) -> Any:
@@ -55,7 +56,7 @@ def _post(url: str, body: Any, seconds: float) -> Any:
 
 
 def get(url: str, seconds: float = 30.0) -> tuple[int, str]:
-    """Status and text of an HTTP resource, whatever the status."""
+    """Status and text of an HTTP GET, also of an error."""
     try:
         with urllib.request.urlopen(url, timeout=seconds) as response:
             return response.status, response.read().decode()
@@ -64,32 +65,34 @@ def get(url: str, seconds: float = 30.0) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def reasons(url: str) -> list[str]:
-    """Why the node at that URL is not ready, by `/readyz`; nothing when it is."""
+def unready_reasons(url: str) -> list[str]:
+    """The reasons of `/readyz` why a node is not ready; empty when it is."""
     status, text = get(url + "/readyz")
-    answer = json.loads(text)
-    assert (status == 200) is answer["ready"] and status in (200, 503)
-    return [] if answer["ready"] else list(answer["reasons"])
+    found = json.loads(text)
+    assert (status == 200) is found["ready"] and status in (200, 503)
+    return [] if found["ready"] else list(found["reasons"])
 
 
-def is_told(url: str, process: str, text: str) -> bool:
-    """Whether a node gives a reason of that process, with that text in it, for not being ready."""
-    return any(reason.startswith(f"{process}: ") and text in reason for reason in reasons(url))
+def reports_problem(url: str, process: str, text: str) -> bool:
+    """Whether `/readyz` of a node has a reason of this process with this text."""
+    return any(reason.startswith(f"{process}: ") and text in reason for reason in unready_reasons(url))
 
 
 def wait_for(condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
-    """Waits until the condition gives something that counts as true; while nobody answers it counts as false."""
+    """Waits until the condition is true and returns its value; UNREACHABLE errors count as false.
+
+    Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):
             if found := condition():
                 return found
-        assert time.monotonic() < deadline, f"waited {seconds:g} s in vain for {what}"
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
         time.sleep(0.05)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
+    """Whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -97,8 +100,8 @@ def is_alive(pid: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a program ended."""
+class CompletedProgram:
+    """Exit code and output of a program that ended."""
 
     code: int
     out: str
@@ -106,20 +109,20 @@ class Ended:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The one line of JSON on standard output."""
+        """The JSON object that is the only line on standard output."""
         lines = self.out.splitlines()
-        assert len(lines) == 1, f"one line was expected: {self.out!r}, stderr {self.err!r}"
+        assert len(lines) == 1, f"expected one line: {self.out!r}, stderr {self.err!r}"
         found: dict[str, Any] = json.loads(lines[0])
         return found
 
     def lines(self) -> list[str]:
-        """The standard output of a command that did its work; its log, on stderr, may warn of a slow machine."""
+        """The lines on standard output of a successful command; its log on stderr may have warnings."""
         assert self.code == 0, self
         assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
         return self.out.splitlines()
 
-    def one_line(self) -> str:
-        """The one clear line of a program that ends at its start: exit code 1, nothing but that line on stderr."""
+    def error_line(self) -> str:
+        """The only line on stderr of a program that failed at its start with exit code 1."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1 and self.err.endswith("\n"), self.err
         assert "Traceback" not in self.out, self.out
@@ -127,7 +130,7 @@ class Ended:
 
 
 class Program:
-    """A module run as a program in a watched folder (`Leftovers` of the tests' conftest)."""
+    """A module that runs as a program in the folder of `watch`, with its output in files."""
 
     names = count()
 
@@ -167,50 +170,50 @@ class Program:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def say(self, word: str, seconds: float = 50.0) -> str:
-        """Waits for the first line of its output that contains the word."""
+    def wait_line(self, word: str, seconds: float = 50.0) -> str:
+        """Waits for the first line of the output that contains the word."""
 
         def line() -> str | None:
             has_ended = not self.running
             found = next((line for line in self.out.splitlines() if word in line), None)
-            assert found or not has_ended, f"it ended without saying {word!r}: {self.out} {self.err}"
+            assert found or not has_ended, f"program ended without a line with {word!r}: {self.out} {self.err}"
             return found
 
         try:
-            found = wait_for(line, f"the line with {word!r}", seconds)
+            found = wait_for(line, f"line with {word!r}", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-1000:]}") from None
         assert found is not None
         return found
 
-    def end(self, seconds: float = 50.0) -> Ended:
-        """Waits for its end; a program that takes longer is killed, and fails the test."""
+    def wait_end(self, seconds: float = 50.0) -> CompletedProgram:
+        """Waits for the end. Raises AssertionError and kills the program after `seconds`."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(
-                f"it did not end within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
+                f"program did not end within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
             ) from None
-        return Ended(code, self.out, self.err)
+        return CompletedProgram(code, self.out, self.err)
 
-    def stop(self, seconds: float = 50.0) -> Ended:
-        """Asks it to end, and waits."""
+    def stop(self, seconds: float = 50.0) -> CompletedProgram:
+        """Sends SIGTERM and waits for the end."""
         if self.running:
             self.process.send_signal(signal.SIGTERM)
-        return self.end(seconds)
+        return self.wait_end(seconds)
 
     def kill(self) -> None:
-        """Ends it the hard way."""
+        """Sends SIGKILL and waits for the end."""
         if self.running:
             self.process.kill()
         self.process.wait()
 
 
 class Devnet(Program):
-    """A local network (`rollup-node devnet`) with its data directory `net`; one second between L1 blocks."""
+    """`rollup-node devnet` with its data directory `net` and an L1 block per second."""
 
-    nodes = ("sequencer", "verifier")
+    nodes: tuple[str, ...] = ("sequencer", "verifier")
 
     def __init__(self, watch: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
         self.root: Path = watch.folder / "net"
@@ -220,12 +223,14 @@ class Devnet(Program):
 
     @property
     def network(self) -> dict[str, Any]:
-        """`network.json`, once the programs of the network are started."""
+        """The content of `network.json`, once it is written."""
         return self.wait(lambda: json.loads((self.root / "network.json").read_text()), "network.json")
 
     def wait(self, condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
+        """As `wait_for`. Raises AssertionError as well where the network ends."""
+
         def check() -> T:
-            assert self.running, f"the network ended while {what} was waited for: {self.out} {self.err}"
+            assert self.running, f"the network ended while waiting for {what}: {self.out} {self.err}"
             return condition()
 
         try:
@@ -234,35 +239,36 @@ class Devnet(Program):
             raise AssertionError(f"{error}\n{self.logs()}") from None
 
     def logs(self, lines: int = 25) -> str:
-        """The ends of the programs' logs."""
+        """The last lines of each program's log."""
         ends = []
         for path in sorted(self.root.glob("*.log")):
             ends += [f"--- {path.name}", *path.read_text(errors="replace").splitlines()[-lines:]]
         return "\n".join(ends)
 
     def log(self, node: str) -> str:
-        """The log of one program so far."""
+        """The log of a program so far."""
         return (self.root / f"{node}.log").read_text(errors="replace")
 
     def node(self, name: str) -> dict[str, str]:
-        """URLs and files of a node."""
+        """The URLs and files of a node."""
         found: dict[str, str] = self.network["nodes"][name]
         return found
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
-        """A node's `processes.json` by role (the first copy of each), as it is now: it comes with the node, and a row
-        between two lives is not in it."""
+        """The first copy of each role in a node's `processes.json`, without a process that is being restarted.
+
+        Raises FileNotFoundError while the node starts."""
         entries = json.loads(Path(self.node(name)["processes"]).read_text())
         return {entry["role"]: entry for entry in reversed(entries)}
 
     def entry(self, name: str, role: str) -> dict[str, Any]:
-        """The entry of a row in a node's `processes.json`, once it lives."""
-        found = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} to live")
+        """The entry of a process in a node's `processes.json`, once it runs."""
+        found = self.wait(lambda: self.processes(name).get(role), f"{role} process of the {name}")
         assert found is not None
         return found
 
     def heads(self, name: str) -> dict[str, Any]:
-        """`optimism_syncStatus` of a node."""
+        """The response of a node to optimism_syncStatus."""
         found: dict[str, Any] = call(self.node(name)["rpc"], "optimism_syncStatus")
         return found
 
@@ -275,36 +281,36 @@ class Devnet(Program):
         return int(self.heads(name)["finalized_l2"]["number"])
 
     def wait_safe(self, number: int, name: str = "verifier", seconds: float = 50.0) -> None:
-        """Waits until a node's safe head is at least there."""
-        self.wait(lambda: self.safe(name) >= number, f"the safe head {number} of the {name}", seconds)
+        """Waits until a node's safe head has at least this number."""
+        self.wait(lambda: self.safe(name) >= number, f"safe head {number} of the {name}", seconds)
 
-    def wait_up(self, seconds: float = 50.0) -> None:
-        """Waits until both nodes have a safe block beyond genesis."""
+    def wait_started(self, seconds: float = 50.0) -> None:
+        """Waits until all nodes have a safe block after genesis."""
         for name in self.nodes:
             self.wait_safe(1, name, seconds)
 
     def ready(self, name: str) -> bool:
-        """Whether a node says that it is ready."""
-        return not reasons(self.node(name)["rpc"])
+        """Whether `/readyz` of a node has no reasons."""
+        return not unready_reasons(self.node(name)["rpc"])
 
-    def kill_row(self, name: str, role: str) -> None:
-        """Kills one process of a node, and waits for the next life of its row."""
+    def kill_process(self, name: str, role: str) -> None:
+        """Kills a process of a node and waits for its restart."""
         before = self.entry(name, role)
         os.kill(before["pid"], signal.SIGKILL)
-        self.wait_replaced(name, before)
+        self.wait_restarted(name, before)
 
-    def wait_replaced(self, name: str, before: Mapping[str, Any]) -> None:
-        """Waits for the life of a row that follows an entry of `processes.json`."""
+    def wait_restarted(self, name: str, before: Mapping[str, Any]) -> None:
+        """Waits until the process of an earlier entry of `processes.json` has a later incarnation."""
 
-        def replaced() -> bool:
+        def restarted() -> bool:
             after = self.processes(name).get(before["role"])
             return after is not None and after["incarnation"] > before["incarnation"]
 
-        self.wait(replaced, f"{before['role']} of the {name} to be replaced")
+        self.wait(restarted, f"restart of {before['role']} of the {name}")
         assert not is_alive(before["pid"])
 
     def finish(self, seconds: float = 50.0) -> dict[str, Any]:
-        """Ends the network in order; its result, which must be equal output roots."""
+        """Stops the network; its result, in which the output roots must be equal."""
         ended = self.stop(seconds)
         assert (ended.code, ended.err) == (0, ""), f"{ended}\n{self.logs()}"
         result = ended.result

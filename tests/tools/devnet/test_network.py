@@ -1,4 +1,4 @@
-"""`rollup-node devnet` as a user runs it: other forms of batches, its output in a terminal and elsewhere, its ends."""
+"""`rollup-node devnet` as a program: other channel configurations, its output, its ends, and anvil as L1."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def start(watch: Leftovers, *words: str) -> Program:
 
 
 def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
-    """What `rollup-node batches` finds on the L1 of a network."""
+    """The batches that `rollup-node batches` lists on the L1 of a network."""
     files = (
         "--rollup.config",
         str(net.root / "rollup.json"),
@@ -36,13 +36,13 @@ def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> lis
     )
     flags = ("--l1", net.network["l1"], *files, "--from-l1", "1", "--to-l1", str(last), "--json", *words)
     with Program(watch, "rollup_node.node", "batches", *flags) as command:
-        return [json.loads(line) for line in command.end(END_SECONDS).lines()]
+        return [json.loads(line) for line in command.wait_end(END_SECONDS).lines()]
 
 
 @contextmanager
-def free_row() -> Iterator[int]:
-    """The first of twelve ports in a row that are free, below those that are given out; they are kept for whoever
-    listens on them meanwhile."""
+def free_ports() -> Iterator[int]:
+    """The first of twelve free consecutive ports below the ephemeral range, which stay reserved while the context
+    lasts."""
     from rollup_node.tools.devnet.ports import PortInUse, reserved
 
     with ExitStack() as kept:
@@ -53,13 +53,13 @@ def free_row() -> Iterator[int]:
                 continue
             yield base
             return
-    raise AssertionError("no twelve free ports in a row")
+    raise AssertionError("no twelve free consecutive ports")
 
 
 def test_singular_batches_in_calldata_with_zlib(leftovers: Leftovers) -> None:
-    forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
-    with free_row() as base, Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
-        net.wait_up()
+    flags = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
+    with free_ports() as base, Devnet(leftovers, *flags, "--base-port", str(base), json=False) as net:
+        net.wait_started()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
         nodes = net.network["nodes"].values()
         ports = {int(url.rpartition(":")[2]) for node in nodes for url in node.values() if "http" in url}
@@ -82,7 +82,7 @@ def test_singular_batches_in_calldata_with_zlib(leftovers: Leftovers) -> None:
 
 @contextmanager
 def in_terminal(watch: Leftovers, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
-    """The command with a terminal as standard output, and what it has written there."""
+    """The command with a terminal as standard output, and its output so far."""
     ours, theirs = os.openpty()
     shown = bytearray()
     command = [sys.executable, "-m", "rollup_node.node", "devnet", *words]
@@ -120,31 +120,34 @@ def test_the_live_view_until_a_number_of_blocks(leftovers: Leftovers) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_before_the_network_is_up(leftovers: Leftovers, number: signal.Signals) -> None:
+def test_a_signal_during_the_start(leftovers: Leftovers, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:
-        program.say("starting the network")
+        program.wait_line("starting the network")
         program.process.send_signal(number)
-        ended = program.end()
+        ended = program.wait_end()
     assert (ended.code, ended.err) == (130, "interrupted before the output roots were compared\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("--bogus",), "error: unrecognized arguments: --bogus"),
         (("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
-        (("--data-dir", "/proc/nothing"), "error: --data-dir /proc/nothing: No such file or directory; give another"),
+        (
+            ("--data-dir", "/proc/nothing"),
+            "error: --data-dir /proc/nothing: No such file or directory; give another directory",
+        ),
         (("--anvil", "no-such-anvil", "--da", "calldata"), "error: --anvil no-such-anvil: no such program"),
         (("--prepare",), "error: --prepare: give the --data-dir to write into"),
     ],
 )
-def test_what_cannot_be_ends_with_one_line(leftovers: Leftovers, words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_one_line_on_stderr(leftovers: Leftovers, words: tuple[str, ...], error: str) -> None:
     with start(leftovers, "--json", *words) as program:
-        assert program.end().one_line() == told
+        assert program.wait_end().error_line() == error
 
 
 def find_anvil() -> str | None:
-    """The anvil of $ANVIL, of the search path, or of npm packages in the checkout or beside the external peers."""
+    """The path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
     files = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
     return next((found for place in files if place and (found := shutil.which(place))), None)
@@ -155,9 +158,9 @@ def test_anvil_as_l1(leftovers: Leftovers) -> None:
     if anvil is None:
         pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")
     with Devnet(leftovers, "--anvil", anvil, "--da", "calldata") as net:
-        net.wait_up()
+        net.wait_started()
         assert call(net.network["l1"], "web3_clientVersion").startswith("anvil/")
-        net.kill_row("verifier", "l1")
+        net.kill_process("verifier", "l1")
         net.wait_safe(net.safe() + 3)
         origin = net.heads("verifier")["current_l1"]["number"]
         assert {

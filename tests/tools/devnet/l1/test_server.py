@@ -13,7 +13,7 @@ from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods, main, mine_in_slots
 from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Program, call
+from tests.support.programs import Program, call, wait_for
 
 GENESIS_TIME = 1_700_000_000
 
@@ -64,9 +64,10 @@ def test_the_program_prints_its_urls_and_mines(tmp_path: Path, leftovers: Leftov
     path = tmp_path / "genesis.json"
     path.write_text(json.dumps(l1_genesis(int(time.time()))))
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(path), "--slot-time", "1") as program:
-        words = program.say("L1 ").split()
+        words = program.wait_line("L1 ").split()
         url = words[words.index("L1") + 1]
-        assert call(url, "eth_getBlockByNumber", "0x0", False)["hash"] == words[words.index("genesis") + 1]
+        genesis = wait_for(lambda: call(url, "eth_getBlockByNumber", "0x0", False), "genesis block")
+        assert genesis["hash"] == words[words.index("genesis") + 1]
         call(url, "evm_mine")
         assert int(call(url, "eth_blockNumber"), 16) >= 1
         ended = program.stop()
