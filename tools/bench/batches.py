@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the recording (op_sepolia_replay of the shared data)")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=1, help="runs that are not counted")
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     kzg.load_setup()
@@ -53,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         url = server.stdout.readline().split()[-1]
         try:
             calls = native_calls(url, Recording.load(given.folder))
-            native = repeat(given.runs, 1, lambda: seconds_of(calls))
-            node = repeat(given.runs, 1, lambda: command_seconds(url, given.workers))
+            native = repeat(given.runs, given.warm_up, lambda: seconds_of(calls))
+            node = repeat(given.runs, given.warm_up, lambda: command_seconds(url, given.workers))
         finally:
             server.terminate()
     ratios = tuple(ours / alone for ours, alone in zip(node, native, strict=True))

@@ -22,7 +22,7 @@ def test_decompress_both_compressions(data: bytes) -> None:
 
 def test_one_run(shared_data: Path) -> None:
     folder = str(shared_data / "op_sepolia_replay")
-    command = [sys.executable, "-m", "rollup_node.tools.bench.batches", folder, "--runs", "1"]
+    command = [sys.executable, "-m", "rollup_node.tools.bench.batches", folder, "--runs", "1", "--warm-up", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=58, check=False)
     lines = done.stdout.splitlines()
     assert lines[0].startswith("batches over L1 6582895 to 6582952"), done.stderr

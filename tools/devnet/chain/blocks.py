@@ -37,7 +37,7 @@ class TransactionLocation(NamedTuple):
     position: int
 
 
-class HeadChange(NamedTuple):
+class CanonicalChange(NamedTuple):
     """The blocks that a new head removed from the canonical chain and added to it, lowest first."""
 
     removed: tuple[Block, ...]
@@ -92,7 +92,7 @@ class BlockChain:
 
         return block_hash
 
-    def set_head(self, head: Block) -> HeadChange:
+    def set_head(self, head: Block) -> CanonicalChange:
         """Makes a known block the head; labels that leave the canonical chain fall back to the common ancestor."""
         added = []
         block = head
@@ -112,7 +112,7 @@ class BlockChain:
         self.head = head
         self.safe = self.safe if self.is_canonical(self.safe) else block
         self.finalized = self.finalized if self.is_canonical(self.finalized) else block
-        return HeadChange(tuple(removed), tuple(added))
+        return CanonicalChange(tuple(removed), tuple(added))
 
     def locate(self, transaction_hash: Hash) -> TransactionLocation | None:
         """The location of a transaction on the canonical chain."""

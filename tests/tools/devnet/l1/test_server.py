@@ -41,7 +41,7 @@ def test_a_block_per_slot_and_late_slots_stay_empty(backend: L1Backend, monkeypa
     times = iter([GENESIS_TIME + 2.5, GENESIS_TIME + 2.6, GENESIS_TIME + 9.1, GENESIS_TIME + 9.2])
     pauses: list[float] = []
 
-    class Clock:
+    class ScriptedTime:
         @staticmethod
         def time() -> float:
             return next(times)
@@ -51,7 +51,7 @@ def test_a_block_per_slot_and_late_slots_stay_empty(backend: L1Backend, monkeypa
         if len(pauses) == 2:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(server, "time", Clock)
+    monkeypatch.setattr(server, "time", ScriptedTime)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(mine_in_slots(backend))
