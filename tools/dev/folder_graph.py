@@ -1,9 +1,10 @@
 """The graph of folders: which folder's modules import which other folders, its levels and its cycles.
 
-    python -m rollup_node.tools.dev.folder_graph                  # all folders, importers above what they import
+    python -m rollup_node.tools.dev.folder_graph                  # the folders by level: imports go downwards
+    python -m rollup_node.tools.dev.folder_graph --imports        # the same, with what each folder imports
     python -m rollup_node.tools.dev.folder_graph stages/engine    # what a folder imports, and which folders import it
 
-Fails when folders import each other in a cycle, and lists the imports that close it.
+It fails when folders import each other in a cycle, and lists the imports that form it.
 """
 
 import argparse
@@ -116,14 +117,17 @@ def levels(graph: Graph) -> list[list[str]]:
     return [sorted(node for node in graph if level[node] == each) for each in range(highest, -1, -1)]
 
 
-def render(graph: Graph) -> Iterator[str]:
-    """The lines of the whole graph: each level's folders with what they import. The graph has no cycle."""
+def render(graph: Graph, imports: bool = False) -> Iterator[str]:
+    """The lines of a graph without cycles: the folders of each level, each with its imports if wanted."""
     ordered = levels(graph)
     for number, folders in zip(range(len(ordered) - 1, -1, -1), ordered, strict=True):
-        yield f"level {number}"
-        for folder in folders:
-            yield f"  {folder}"
-            yield from _wrapped(graph[folder], "      imports ")
+        if imports:
+            yield f"level {number}"
+            for folder in folders:
+                yield f"  {folder}"
+                yield from _wrapped(graph[folder], "      imports ")
+        else:
+            yield from _wrapped(folders, f"level {number:>2}  ")
     yield f"{len(graph)} folders on {len(ordered)} levels, no cycles"
 
 
@@ -156,6 +160,7 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
         prog="python -m rollup_node.tools.dev.folder_graph", description="Prints which folders import which others."
     )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="show these folders and who imports them")
+    parser.add_argument("--imports", action="store_true", help="show what each folder imports")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     known = modules(root)
     graph = folder_graph(known)
@@ -167,7 +172,9 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
         if folder not in graph:
             print(f"error: no folder {folder}", file=sys.stderr)
             return 1
-    lines = [line for folder in wanted for line in render_folder(graph, folder)] if wanted else render(graph)
+    lines = (
+        [line for folder in wanted for line in render_folder(graph, folder)] if wanted else render(graph, given.imports)
+    )
     print("\n".join(lines))
     return 0
 

@@ -97,6 +97,17 @@ def test_cycles(graph: Graph, expected: list[list[str]]) -> None:
 
 def test_the_command_prints_levels(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([], tree) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "level  3  node",
+        "level  2  stages/engine",
+        "level  1  ipc/wire",
+        "level  0  ipc",
+        "4 folders on 4 levels, no cycles",
+    ]
+
+
+def test_the_command_prints_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--imports"], tree) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == ["level 3", "  node", "      imports stages/engine"]
     assert lines[-1] == "4 folders on 4 levels, no cycles"
