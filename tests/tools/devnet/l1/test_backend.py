@@ -64,7 +64,9 @@ def test_blobs_by_slot(backend: L1Backend) -> None:
     built = blob_transaction(BATCHER_KEY, L1_CHAIN_ID, 0, INBOX, [encode_blob(b"some data")], 21_000, FEES)
     assert backend.send(built.pooled) == built.hash
     _mine(backend)
-    ((blob_hash, blob),) = backend.blobs_at(1) or ()
+    blobs = backend.blobs_at(1)
+    assert blobs is not None
+    ((blob_hash, blob),) = blobs
     assert (blob_hash,) == built.versioned_hashes
     assert proofs_hold([blob.content], [blob.commitment], [blob.proof])
     assert backend.chain.head.header.blob_gas_used == 131_072

@@ -56,7 +56,7 @@ def signed(**values: Any) -> bytes:
     }
     fields |= values
     signature = KEY.sign_recoverable(signing_hash(Transaction(**fields)), hasher=None)
-    signed_fields = {
+    signed_fields: dict[str, Any] = {
         "r": int.from_bytes(signature[:32], "big"),
         "s": int.from_bytes(signature[32:64], "big"),
         "y_parity": signature[64],
