@@ -82,7 +82,7 @@ class _SpanTransactions:
         if kind == LEGACY:
             nonce, gas_price, gas, to, value, data, v, r, s = fields
             content: list[rlp.Item] = [value, gas_price, data]
-            number = _number(v)
+            number = _number(v)  # v of EIP-155: 35 + 2 * chain id + parity, else 27 + parity
             self.protected_bits.append(int(number >= 35))
             parity = (number - 35) & 1 if number >= 35 else number - 27
         elif kind == ACCESS_LIST:

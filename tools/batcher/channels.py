@@ -37,6 +37,7 @@ class Frame:
     is_last: bool
 
     def encode(self) -> bytes:
+        """The encoded frame [P4]."""
         return b"".join(
             (
                 self.channel_id,
@@ -53,6 +54,7 @@ def channel_body(batches: Iterable[bytes], compression: Compression) -> bytes:
     stream = b"".join(rlp.encode(batch) for batch in batches)
     if compression is Compression.ZLIB:
         return zlib.compress(stream, 9)
+    # zlib has no version byte of its own: its header's low bits tell it apart [RD2].
     return BROTLI_VERSION + bytes(brotlicffi.compress(stream, quality=9))
 
 

@@ -107,6 +107,7 @@ class BatchSubmitter:
         return parse_block(number, bytes.fromhex(raw[2:]))
 
     async def _submit(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:
+        # The engine may reorg between two reads, so the blocks need not link.
         parents = [None, *(block.hash for block in blocks)]
         linked = all(parent in (None, block.batch.parent_hash) for parent, block in zip(parents, blocks, strict=False))
         if not linked or not self._manager.extends(blocks[0].batch.parent_hash):
@@ -179,6 +180,7 @@ class BatchSubmitter:
 
 
 def _data_items(body: bytes, channel: ChannelConfig) -> list[bytes]:
+    # One frame per blob, beside the derivation version byte.
     size = MAX_BLOB_DATA - 1 if channel.blobs else CALLDATA_FRAME_BYTES
     return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
 

@@ -21,6 +21,7 @@ class Key:
 
     @property
     def address(self) -> Address:
+        """The key's Ethereum address."""
         public = coincurve.PrivateKey(self.secret).public_key.format(compressed=False)
         return keccak256(public[1:])[12:]
 

@@ -76,7 +76,7 @@ def command_seconds(url: str, workers: int) -> float:
     done = subprocess.run(
         [sys.executable, "-m", "rollup_node.node", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
-    assert len(done.stdout.splitlines()) == 26
+    assert len(done.stdout.splitlines()) == 26  # the batches of the recording: less would be faster
     started, ended = STARTED.search(done.stderr), ENDED.search(done.stderr)
     assert started is not None and ended is not None, done.stderr
     return (datetime.fromisoformat(ended[1]) - datetime.fromisoformat(started[1])).total_seconds()

@@ -101,7 +101,7 @@ def worker_seconds(bodies: Sequence[bytes], workers: int) -> DecodeTimes:
     """How long `workers` compute processes take to decode all bodies. The supervisor runs in a forked child, since it
     takes over the signals and children of its process."""
     read, write = os.pipe()
-    pid = os.fork()
+    pid = os.fork()  # the supervisor must be forked from a process without threads
     if pid == 0:
         os.close(read)
         os._exit(_run(tuple(bodies), workers, write))

@@ -78,6 +78,7 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     """User and system CPU seconds that running processes have used so far."""
     total = 0
     for pid in pids:
+        # The command name before the last bracket may contain spaces; utime and stime follow as 12th and 13th field.
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")

@@ -53,6 +53,7 @@ def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
             for imported in imported_names(ast.parse(path.read_text()))
             if imported.startswith(f"{NAMESPACE}.")
         }
+        # `from package import name` also gives the package, which has no code of its own.
         targets = {target for target in inner if target in known and known[target].name != "__init__.py"}
         graph[name] = frozenset(targets - {name})
     return graph

@@ -126,7 +126,7 @@ def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
     keys = [(files.peer_key(name), secrets.token_hex(32)) for name in nodes]
     for path, text in ((files.jwt, secrets.token_hex(32)), (files.batcher_key, BATCHER_KEY.secret.hex()), *keys):
         if not path.exists():
-            path.touch(mode=0o600)
+            path.touch(mode=0o600)  # before the secret is in it
             path.write_text(text + "\n")
 
 

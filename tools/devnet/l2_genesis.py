@@ -32,6 +32,7 @@ def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None
     )
     chain = make_chain_spec(L2_CHAIN_ID, times, constants)
     rules = chain.schedule.l2(time)
+    # An engine refuses a genesis whose extraData has not the format of its forks.
     extra_data = encode_extra_data(
         bytes(8) if rules.eip1559_params else None, 0 if rules.min_base_fee else None, constants
     )

@@ -99,7 +99,7 @@ class NetworkPrograms:
         for name in self.nodes:
             self.children.start(f"{name} node", self._node_command(name), self.files.log(name))
         self.children.start("batcher", self._batcher_command(), self.files.log("batcher"))
-        self.describe()
+        self.describe()  # before the nodes answer: tests and users watch the start
         for name in self.nodes:
             await self._first_response(f"{name} node", self.nodes[name], "optimism_version")
 

@@ -51,6 +51,7 @@ def _reserve(port: int, count: int, kept: ExitStack) -> int:
     """Binds a port, or a free one for 0. Raises PortInUse when a program listens there."""
     try:
         if port:
+            # SO_REUSEADDR below would bind beside a listening program without an error.
             socket.create_server((LOOPBACK, port)).close()
         taken = kept.enter_context(socket.socket())
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

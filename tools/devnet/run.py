@@ -113,6 +113,7 @@ async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, s
         loop.add_signal_handler(number, on_signal)
     try:
         view.message(f"starting the network in {network.files.root}")
+        # The start cannot be awaited alone: a signal must end it.
         starting = asyncio.ensure_future(network.start())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

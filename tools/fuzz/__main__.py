@@ -43,7 +43,7 @@ def run(name: str, target: FuzzTarget, seconds: float, seed: int, failures: Path
         count += 1
         try:
             target.run(data)
-        except BaseException:
+        except BaseException:  # MemoryError, RecursionError and interrupts as well: the input is worth keeping
             path = failures / f"{name}-{seed}-{count}.bin"
             path.write_bytes(data)
             print(f"{name}: input {count} failed, written to {path}", file=sys.stderr)

@@ -181,6 +181,7 @@ class Importer:
     def _specs(self, fork: str, *entries: UpgradeEntry) -> UpgradeFile:
         return UpgradeFile(fork, SPECS.format(fork=fork), entries)
 
+    # Init code comes from files: the specs list it there, not in their text.
     def _code(self, name: str) -> bytes:
         return from_hex((self._folder / f"{name}-deployment.txt").read_text().strip())
 

@@ -1,6 +1,6 @@
 """A recording of L1: consecutive headers, the transactions and receipts of most blocks, and blobs by versioned hash.
 
-A lookup of data that was not recorded raises NotRecorded: the data exists on L1, so "null" would be a wrong answer.
+A lookup of data that was not recorded raises NotRecorded: the data exists on L1, so "null" would be a false answer.
 """
 
 import gzip
@@ -39,6 +39,7 @@ class RecordedBlock:
 
     @property
     def timestamp(self) -> int:
+        """The block time in seconds."""
         return int(self.header["timestamp"], 16)
 
     @cached_property
@@ -63,14 +64,14 @@ class RecordedBlock:
         """The response of eth_getBlockReceipts. Raises NotRecorded without receipts."""
         if self.receipts is None:
             raise NotRecorded(f"the receipts of L1 block {self.number} were not recorded")
-        answers: list[dict[str, Any]] = []
+        receipts: list[dict[str, Any]] = []
         log_index = gas_before = 0
         for transaction, raw in zip(self.transactions_json, self.receipts, strict=True):
-            answer = receipt_json(raw, transaction, log_index, gas_before)
-            log_index += len(answer["logs"])
-            gas_before = int(answer["cumulativeGasUsed"], 16)
-            answers.append(answer)
-        return answers
+            receipt = receipt_json(raw, transaction, log_index, gas_before)
+            log_index += len(receipt["logs"])
+            gas_before = int(receipt["cumulativeGasUsed"], 16)
+            receipts.append(receipt)
+        return receipts
 
     def blob_hashes(self) -> list[bytes]:
         """Versioned hashes of the block's blob transactions in block order: a hash's position is its blob index."""

@@ -71,10 +71,10 @@ def _fields(item: rlp.Item) -> list[rlp.Item]:
 def header_json(block_hash: bytes, header_rlp: bytes) -> Json:
     """Header fields by their JSON-RPC names, without those that the header's fork does not have."""
     fields = _fields(rlp.decode(header_rlp))
-    answer: Json = {"hash": to_hex(block_hash)}
+    header: Json = {"hash": to_hex(block_hash)}
     for (name, is_number), value in zip(HEADER_FIELDS, fields, strict=False):
-        answer[name] = _number(value) if is_number else to_hex(_plain(value))
-    return answer
+        header[name] = _number(value) if is_number else to_hex(_plain(value))
+    return header
 
 
 def block_json(header: Json, header_rlp: bytes, transactions: list[Any]) -> Json:
@@ -87,7 +87,7 @@ def transaction_json(raw: bytes, index: int, block_hash: bytes, number: int, bas
     kind = raw[0] if raw[0] < 0x80 else 0
     names = TYPED.get(kind, LEGACY)
     fields = _fields(rlp.decode(raw[1:] if kind else raw))
-    answer: Json = {
+    transaction: Json = {
         "type": hex(kind),
         "hash": to_hex(keccak256(raw)),
         "blockHash": to_hex(block_hash),
@@ -96,15 +96,15 @@ def transaction_json(raw: bytes, index: int, block_hash: bytes, number: int, bas
         "from": to_hex(_sender(kind, fields)),
     }
     for name, value in zip(names, fields, strict=True):
-        answer[name] = _transaction_field(name, value)
+        transaction[name] = _transaction_field(name, value)
     if kind:
-        answer["v"] = answer["yParity"]
-    if "maxFeePerGas" in answer:
-        tip, cap = int(answer["maxPriorityFeePerGas"], 16), int(answer["maxFeePerGas"], 16)
-        answer["gasPrice"] = hex(min(cap, base_fee + tip))
-    elif kind == 0 and int(answer["v"], 16) >= 35:
-        answer["chainId"] = hex((int(answer["v"], 16) - 35) // 2)
-    return answer
+        transaction["v"] = transaction["yParity"]
+    if "maxFeePerGas" in transaction:
+        tip, cap = int(transaction["maxPriorityFeePerGas"], 16), int(transaction["maxFeePerGas"], 16)
+        transaction["gasPrice"] = hex(min(cap, base_fee + tip))
+    elif kind == 0 and int(transaction["v"], 16) >= 35:
+        transaction["chainId"] = hex((int(transaction["v"], 16) - 35) // 2)
+    return transaction
 
 
 def _transaction_field(name: str, value: rlp.Item) -> Any:

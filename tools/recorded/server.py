@@ -75,9 +75,9 @@ class RecordedL1:
         """eth_getTransactionReceipt. Raises RpcError for a receipt that was not recorded."""
         for block in self._recording.by_number.values():
             if block.receipts is not None:
-                for found in block.receipts_json():
-                    if found["transactionHash"] == transaction:
-                        return found
+                for receipt in block.receipts_json():
+                    if receipt["transactionHash"] == transaction:
+                        return receipt
         raise RpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
 
     def _find(self, block: str) -> RecordedBlock:
@@ -114,10 +114,10 @@ class RecordedBeacon:
     async def blobs(self, request: web.Request) -> web.Response:
         """GET blobs/{slot}: the blobs of a block, or those with the `versioned_hashes` given."""
         wanted = [part for value in request.query.getall("versioned_hashes", []) for part in value.split(",")]
-        found = self._hashes(request)
-        if found is None:
-            return _json({"code": 404, "message": "block not found"}, 404)
-        chosen = [item for item in found if not wanted or to_hex(item) in wanted]
+        hashes = self._hashes(request)
+        if hashes is None:
+            return _json({"code": 404, "message": "block not hashes"}, 404)
+        chosen = [item for item in hashes if not wanted or to_hex(item) in wanted]
         missing = [item for item in chosen if item not in self._recording.blobs]
         if missing:
             return _json({"code": 500, "message": f"blob {to_hex(missing[0])} was not recorded"}, 500)
@@ -125,12 +125,12 @@ class RecordedBeacon:
 
     async def sidecars(self, request: web.Request) -> web.Response:
         """GET blob_sidecars/{slot}: the sidecars of a block, or those with the `indices` given."""
-        found = self._hashes(request)
-        if found is None:
-            return _json({"code": 404, "message": "block not found"}, 404)
+        hashes = self._hashes(request)
+        if hashes is None:
+            return _json({"code": 404, "message": "block not hashes"}, 404)
         wanted = [int(part) for value in request.query.getall("indices", []) for part in value.split(",")]
         sidecars = []
-        for index, item in enumerate(found):
+        for index, item in enumerate(hashes):
             if wanted and index not in wanted:
                 continue
             if item not in self._recording.blobs:
@@ -177,7 +177,7 @@ async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: boo
     app = application(JsonRpc(RecordedL1(recording).methods()))
     beacon = RecordedBeacon(recording, blobs_endpoint)
     if proofs_ahead:
-        for versioned_hash in recording.blobs:
+        for versioned_hash in recording.blobs:  # 40 ms each, longer together than a request may take
             beacon.proof(versioned_hash)
     beacon.add_routes(app)
     listener = Listener(app, port)

@@ -18,10 +18,12 @@ class Block(NamedTuple):
 
     @property
     def number(self) -> int:
+        """The block's number."""
         return self.header.number
 
     @property
     def transactions(self) -> tuple[AnyTransaction, ...]:
+        """The block's transactions."""
         return tuple(entry.transaction for entry in self.executed)
 
     @property

@@ -128,22 +128,27 @@ class EthApi:
     # --- blocks, transactions, receipts ----------------------------------------------------------------------------
 
     def block_by_tag(self, tag: Any, full: bool = False) -> dict[str, Any] | None:
+        """eth_getBlockByNumber."""
         block = self.find(tag)
         return None if block is None else block_json(block, full)
 
     def block_by_hash(self, block_hash: Any, full: bool = False) -> dict[str, Any] | None:
+        """eth_getBlockByHash."""
         block = self._backend.chain.get(hash_from_hex(block_hash))
         return None if block is None else block_json(block, full)
 
     def transaction_count_of_block(self, tag: Any) -> str | None:
+        """eth_getBlockTransactionCountByNumber."""
         block = self.find(tag)
         return None if block is None else hex(len(block.executed))
 
     def block_receipts(self, tag: Any) -> list[dict[str, Any]] | None:
+        """eth_getBlockReceipts."""
         block = self.find(tag)
         return None if block is None else [receipt_json(block, position) for position in range(len(block.executed))]
 
     def transaction(self, transaction_hash: Any) -> dict[str, Any] | None:
+        """eth_getTransactionByHash, also of pending transactions."""
         wanted = hash_from_hex(transaction_hash)
         location = self._backend.chain.locate(wanted)
         if location is not None:
@@ -152,10 +157,12 @@ class EthApi:
         return None if waiting is None else bare_transaction_json(waiting)
 
     def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
+        """eth_getTransactionReceipt."""
         location = self._backend.chain.locate(hash_from_hex(transaction_hash))
         return None if location is None else receipt_json(location.block, location.position)
 
     def raw_block(self, tag: Any) -> str:
+        """debug_getRawBlock."""
         block = self.require(tag)
         transactions = [
             entry.transaction.raw if entry.transaction.kind == 0 else rlp.encode_bytes(entry.transaction.raw)
@@ -167,11 +174,12 @@ class EthApi:
         return to_hex(rlp.encode_list(parts))
 
     def raw_transaction(self, transaction_hash: Any) -> str:
+        """debug_getRawTransaction."""
         found = self._backend.chain.locate(hash_from_hex(transaction_hash))
         return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
-        """eth_getLogs: matching logs of one block by hash, or of a range of canonical blocks."""
+        """eth_getLogs of one block by hash, or of a range of canonical blocks. Raises RpcError for too many logs."""
         query = _object(query)
         if query.get("blockHash") is not None:
             blocks = [self.require(query["blockHash"])]
@@ -199,21 +207,26 @@ class EthApi:
     # --- state -----------------------------------------------------------------------------------------------------
 
     def balance(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getBalance."""
         return hex(self.state(tag).balance(address_from_hex(address)))
 
     def transaction_count(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getTransactionCount, with pending transactions for the tag `pending`."""
         sender = address_from_hex(address)
         nonce = self.state(tag).nonce(sender)
         return hex(self._backend.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
 
     def code(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getCode."""
         return to_hex(self.state(tag).code(address_from_hex(address)))
 
     def storage(self, address: Any, slot: Any, tag: Any = "latest") -> str:
+        """eth_getStorageAt."""
         value = self.state(tag).storage(address_from_hex(address), from_quantity(slot, 256))
         return to_hex(value.to_bytes(32, "big"))
 
     def proof(self, address: Any, slots: Any, tag: Any = "latest") -> dict[str, Any]:
+        """eth_getProof. Raises RpcError unless `slots` is a list."""
         if not isinstance(slots, list):
             raise RpcError(INVALID_PARAMS, "storage keys must be a list")
         state, owner = self.state(tag), address_from_hex(address)
@@ -238,10 +251,12 @@ class EthApi:
     # --- calls and sending -----------------------------------------------------------------------------------------
 
     def call(self, call: Any, tag: Any = "latest") -> str:
+        """eth_call. Raises RpcError for a failed call."""
         result = self._simulated(simulate, call, tag)
         return to_hex(result.output)
 
     def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
+        """eth_estimateGas. Raises RpcError for a failed call."""
         return hex(self._simulated(estimate, call, tag).gas_used)
 
     def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
@@ -273,6 +288,7 @@ class EthApi:
         )
 
     def gas_price(self) -> str:
+        """eth_gasPrice."""
         return hex((self._backend.chain.head.header.base_fee or 0) + TIP)
 
     def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
@@ -291,6 +307,7 @@ class EthApi:
         return history
 
     def send(self, raw: Any) -> str:
+        """eth_sendRawTransaction. Raises RpcError for an invalid transaction."""
         try:
             return to_hex(self._backend.send(from_hex(raw)))
         except InvalidTransaction as error:

@@ -59,6 +59,7 @@ def estimate(state: State, rules: EvmRules, context: BlockContext, call: CallReq
     result = simulate(state, rules, context, call, cap)
     if not result.succeeded:
         return result
+    # Refunds and the 64th of EIP-150 make the limit exceed the gas used, mostly by less than a fifth.
     guesses = [result.gas_used + result.gas_used // 5, result.gas_used]
     low, high = result.gas_used - 1, cap
     while high - low > _PRECISION:

@@ -21,6 +21,7 @@ class TransactionPool:
         return len(self._by_hash)
 
     def get(self, transaction_hash: Hash) -> SignedTransaction | None:
+        """The pending transaction with a hash."""
         return self._by_hash.get(transaction_hash)
 
     def add(self, transaction: SignedTransaction, next_nonce: int) -> None:

@@ -124,7 +124,7 @@ class EngineApi:
         except InvalidBlock as error:
             raise _invalid_attributes(str(error)) from None
         identity = _payload_id(head.hash, attributes)
-        self._jobs.pop(identity, None)
+        self._jobs.pop(identity, None)  # the same attributes again: the newest job is evicted last
         self._jobs[identity] = job
         while len(self._jobs) > _MAX_JOBS:
             self._jobs.pop(next(iter(self._jobs)))
@@ -132,6 +132,7 @@ class EngineApi:
 
     def _attributes(self, version: int, found: Any) -> PayloadAttributes:
         """Parses attributes. Raises RpcError where fields or the method's version do not match their fork."""
+        # op-node sends a plain number, the specs have a hex quantity [A10].
         if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
             found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
         try:
@@ -160,6 +161,7 @@ class EngineApi:
         if job is None:
             raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
         wanted = self._rules(job.time).get_payload_version
+        # V1 is valid for payloads without withdrawals, which V2 covers as well.
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
             raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
@@ -194,6 +196,7 @@ class EngineApi:
         parent = chain.get(payload.parent_hash)
         if parent is None:
             return _status("SYNCING", None)
+        # A block that this engine built needs no second execution.
         block = self._built.pop(payload.block_hash, None)
         try:
             block = block or self._backend.check(parent, payload)

@@ -164,7 +164,7 @@ class L2Execution(BlockExecution):
         """Executes a transaction and adds it to the block. Raises InvalidTransaction, for a deposit only where the
         block has not enough gas left for it."""
         if isinstance(transaction, Deposit):
-            self._parameters = None
+            self._parameters = None  # the L1 attributes deposit writes them
             return self._apply_deposit(transaction)
         footprint = self._footprint_with(transaction)
         entry = super().apply(transaction)
@@ -203,6 +203,7 @@ class L2Execution(BlockExecution):
     def _apply_deposit(self, transaction: Deposit) -> ExecutedTransaction:
         deposit, state, sender = transaction.body, self.state, transaction.sender
         is_free = deposit.is_system and self.l2.system_deposits
+        # Before Regolith a system deposit takes no gas from the block.
         if not is_free:
             self.require_gas(deposit.gas)
         state.begin_transaction()
@@ -212,6 +213,7 @@ class L2Execution(BlockExecution):
         intrinsic = intrinsic_gas(self.rules, deposit.to, deposit.data)
         error = self._deposit_error(transaction, intrinsic)
         if error is not None:
+            # L1 has taken the deposit, so the block includes it: the mint stays and the nonce rises.
             state.set_nonce(sender, nonce + 1)
             result = ExecutionResult(False, deposit.gas, 0, (), b"", None, error)
         else:
@@ -280,6 +282,7 @@ class L2Execution(BlockExecution):
         if not isinstance(first, Deposit):
             raise InvalidBlock("missing deposit transaction")
         data = first.body.data
+        # Jovian's activation block still has Isthmus' L1 attributes, without the scalar.
         if len(data) < _JOVIAN_INFO:
             raise InvalidBlock("unexpected non-deposit transaction in the block that activates the DA footprint")
         return int.from_bytes(data[_JOVIAN_INFO - 2 : _JOVIAN_INFO], "big")

@@ -28,34 +28,42 @@ class FeeParameters:
 
     @cached_property
     def base_fee(self) -> int:
+        """The L1 origin's base fee in wei."""
         return self._state.storage(L1_BLOCK, 1)
 
     @cached_property
     def overhead(self) -> int:
+        """The overhead in gas, before Ecotone."""
         return self._state.storage(L1_BLOCK, 5)
 
     @cached_property
     def scalar(self) -> int:
+        """The scalar in millionths, before Ecotone."""
         return self._state.storage(L1_BLOCK, 6)
 
     @cached_property
     def base_fee_scalar(self) -> int:
+        """The scalar of the base fee in millionths."""
         return self._state.storage(L1_BLOCK, 3) >> 96 & 0xFFFFFFFF
 
     @cached_property
     def blob_base_fee_scalar(self) -> int:
+        """The scalar of the blob base fee in millionths."""
         return self._state.storage(L1_BLOCK, 3) >> 64 & 0xFFFFFFFF
 
     @cached_property
     def blob_base_fee(self) -> int:
+        """The L1 origin's blob base fee in wei."""
         return self._state.storage(L1_BLOCK, 7)
 
     @cached_property
     def operator_fee_scalar(self) -> int:
+        """The operator fee scalar."""
         return self._state.storage(L1_BLOCK, 8) >> 64 & 0xFFFFFFFF
 
     @cached_property
     def operator_fee_constant(self) -> int:
+        """The operator fee constant in wei."""
         return self._state.storage(L1_BLOCK, 8) & 0xFFFFFFFFFFFFFFFF
 
     @property
@@ -132,6 +140,7 @@ def operator_cost_jovian(parameters: FeeParameters, gas: int) -> int:
 @lru_cache(2048)
 def fastlz_length(data: bytes) -> int:
     """The length of the data compressed by FastLZ at level 1, exactly as op-geth computes it without compressing."""
+    # The compressor's control flow without its output: hash table of triples, matches, literal runs.
     seen: dict[int, int] = {}
     limit = max(len(data) - _TAIL, 0)
     total, literals_from, at = 0, 0, 2

@@ -121,9 +121,9 @@ class CallFrame:
     def expand(self, offset: int, size: int) -> None:
         """Expands the memory in words of 32 bytes to `size` bytes at `offset`, and charges for it. Raises OutOfGas."""
         end = offset + size
-        if size == 0 or end <= len(self.memory):
+        if size == 0 or end <= len(self.memory):  # an empty range costs nothing at any offset
             return
-        if end > _MAX_MEMORY:
+        if end > _MAX_MEMORY:  # costs more gas than any block has; do not compute its square
             raise OutOfGas("out of gas: memory")
         words, before = (end + 31) >> 5, len(self.memory) >> 5
         self.charge(3 * (words - before) + (words * words >> 9) - (before * before >> 9))

@@ -63,7 +63,7 @@ class CodeAnalysis:
                 offset += 1
                 continue
             row = self._instructions[opcode]
-            if row is None:
+            if row is None:  # halts when it is reached, not when it is decoded
                 steps.append((_undefined, opcode))
                 break
             gas += row.gas
@@ -106,7 +106,7 @@ def _undefined(frame: CallFrame, stack: list[int], opcode: int) -> Any:
 def _jump_destinations(code: bytes) -> frozenset[int]:
     """The offsets of JUMPDEST instructions, without bytes of that value in the data of a push."""
     targets, offset, size = [], code.find(_JUMPDEST), len(code)
-    if offset < 0:
+    if offset < 0:  # most called code that is short has none
         return frozenset()
     offset = 0
     while offset < size:

@@ -24,6 +24,7 @@ def next_excess_blob_gas(rules: BlobRules, excess: int, blob_gas_used: int, base
     target = BLOB_GAS * rules.target
     if excess + blob_gas_used < target:
         return 0
+    # EIP-7918: while blobs cost less than their execution, the excess does not fall.
     if rules.reserve_price and _RESERVE_GAS * base_fee > BLOB_GAS * blob_fee(rules, excess):
         return excess + blob_gas_used * (rules.maximum - rules.target) // rules.maximum
     return excess + blob_gas_used - target

@@ -86,6 +86,7 @@ class State:
         for address in self._destroyed:
             self._accounts[address] = None
             self._changed_accounts.add(address)
+            # A later transaction may create the account again: it must not see the old storage.
             self._storage[address] = {}
             self._changed_slots.pop(address, None)
             self._tries[address] = Trie(self.store.nodes)
@@ -119,22 +120,26 @@ class State:
         except KeyError:
             encoded = self._trie.get(_key(address))
             account = None if encoded is None else _decode_account(encoded)
-            self._accounts[address] = account
+            self._accounts[address] = account  # a cached read is no change, and not in the journal
             return account
 
     def balance(self, address: Address) -> int:
+        """The balance in wei, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.balance
 
     def nonce(self, address: Address) -> int:
+        """The nonce, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.nonce
 
     def code_hash(self, address: Address) -> Hash:
+        """The hash of the code, that of no code without an account."""
         account = self.account(address)
         return EMPTY_CODE_HASH if account is None else account.code_hash
 
     def code(self, address: Address) -> bytes:
+        """The code, empty without an account. Raises MissingNode where the database lacks it."""
         account = self.account(address)
         if account is None:
             return b""
@@ -171,10 +176,12 @@ class State:
             self._write(address, Account(account.nonce, account.balance - amount, account[2], account[3]))
 
     def set_nonce(self, address: Address, nonce: int) -> None:
+        """Sets the nonce."""
         account = self.account(address) or NEW_ACCOUNT
         self._write(address, Account(nonce, account[1], account[2], account[3]))
 
     def set_code(self, address: Address, code: bytes) -> None:
+        """Sets the code and stores it by its hash."""
         account = self.account(address) or NEW_ACCOUNT
         code_hash = keccak256(code)
         self.store.codes[code_hash] = code
@@ -208,7 +215,9 @@ class State:
         return self.storage(address, slot) if original is None else original
 
     def set_storage(self, address: Address, slot: int, value: int) -> None:
+        """Sets a slot."""
         before = self.storage(address, slot)
+        # Stays after a revert: SSTORE is priced by the value at the start of the transaction.
         self._originals.setdefault((address, slot), before)
         slots = self._storage[address]
         self._journal.append((slots, slot, before))
@@ -216,9 +225,11 @@ class State:
         self._changed_slots.setdefault(address, set()).add(slot)
 
     def transient(self, address: Address, slot: int) -> int:
+        """The value of a slot of transient storage (EIP-1153)."""
         return self._transient.get((address, slot), 0)
 
     def set_transient(self, address: Address, slot: int, value: int) -> None:
+        """Sets a slot of transient storage."""
         self._put(self._transient, (address, slot), value)
 
     def _storage_trie(self, address: Address) -> Trie:
@@ -243,6 +254,7 @@ class State:
         self._warm.update(dict.fromkeys(addresses, True))
 
     def mark_created(self, address: Address) -> None:
+        """Marks an account as created in this transaction."""
         self._put(self._created, address, True)
 
     def is_created(self, address: Address) -> bool:
@@ -250,6 +262,7 @@ class State:
         return address in self._created
 
     def mark_destroyed(self, address: Address) -> None:
+        """Marks an account for removal at the end of the transaction."""
         self._put(self._destroyed, address, True)
 
     # --- roots -----------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ class SignedTransaction(NamedTuple):
 
     @property
     def kind(self) -> int:
+        """The transaction type."""
         return self.body.kind
 
 
@@ -47,6 +48,7 @@ class Deposit(NamedTuple):
 
     @property
     def kind(self) -> int:
+        """The transaction type."""
         return DEPOSIT_TYPE
 
 
@@ -66,7 +68,7 @@ def read_transaction(raw: bytes, chain_id: int) -> AnyTransaction:
 
 
 def read_signed(raw: bytes, chain_id: int) -> SignedTransaction:
-    """As `read_transaction`, for types 0 to 4."""
+    """As `read_transaction`, for types 0 to 4. Raises InvalidTransaction."""
     try:
         body = decode_transaction(raw)
     except TransactionError as error:

@@ -83,7 +83,7 @@ class TrieNodeStore:
 
     def _remember(self, node_hash: Hash, node: Node) -> None:
         if len(self._decoded) >= _CACHED_NODES:
-            self._decoded.clear()
+            self._decoded.clear()  # cheaper than an LRU, and refilled within a block
         self._decoded[node_hash] = node
 
 
@@ -237,7 +237,7 @@ class Trie:
             return child, child or b""
         items = self._items(child)
         encoded = rlp.encode(items)
-        if len(encoded) < 32:
+        if len(encoded) < 32:  # a short node is part of its parent instead of referenced by hash
             return child, items
         node_hash = self._store.put(encoded, child)
         return node_hash, node_hash

@@ -107,6 +107,7 @@ class L1Backend:
         self.pool.remove(transaction for block in change.added for transaction in block.transactions)
         lowest = self.chain.genesis.number
         self.chain.safe = self._label(max(lowest, head.number - SAFE_DISTANCE))
+        # Finality never goes back, also in a reorg deeper than its distance.
         self.chain.finalized = self._label(max(lowest, self.chain.finalized.number, head.number - FINALIZED_DISTANCE))
 
     def _label(self, number: int) -> Block:
@@ -127,6 +128,7 @@ class L1Backend:
             coinbase=ZERO_ADDRESS,
             gas_limit=before.gas_limit,
             base_fee=self.next_base_fee(parent),
+            # The branch number makes the blocks of a reorg differ from those they replace.
             prev_randao=keccak256(parent.hash + self._branch.to_bytes(8, "big")),
             chain_id=self.chain_id,
             block_hash=self.chain.hashes_before(parent),

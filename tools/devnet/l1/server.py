@@ -74,7 +74,7 @@ async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_secon
     for listener in listeners:
         await listener.start()
     print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
-    await asyncio.to_thread(load_setup)
+    await asyncio.to_thread(load_setup)  # takes a second, which the first blob transaction would wait for
     try:
         await mine_in_slots(backend)
     finally:

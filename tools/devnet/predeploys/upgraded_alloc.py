@@ -36,6 +36,7 @@ def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection
             error = _run(state, rules, context, raw)
             if error:
                 raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {error}")
+    # Senders without code or storage are left out: their nonces would differ from those of a chain that crossed.
     return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
 
 

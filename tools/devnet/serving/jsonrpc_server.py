@@ -78,7 +78,7 @@ class JsonRpc:
             response = _failure(identity, error.code, error.message, error.data)
         except HexError as error:
             response = _failure(identity, INVALID_PARAMS, f"invalid argument: {error}")
-        except Exception as error:
+        except Exception as error:  # a bug in a method must not close the connection of other requests
             log.crash("method failed", error, method=request["method"])
             response = _failure(identity, INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}")
         return response if "id" in request else None

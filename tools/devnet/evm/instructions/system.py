@@ -25,6 +25,7 @@ def created_address(creator: Address, nonce: int) -> Address:
 
 
 def call(frame: CallFrame, stack: list[int], _: int) -> None:
+    """CALL."""
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     if value:
         frame.require_writable()
@@ -32,18 +33,21 @@ def call(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def callcode(frame: CallFrame, stack: list[int], _: int) -> None:
+    """CALLCODE."""
     gas, target, value = stack.pop(), to_address(stack.pop()), stack.pop()
     own = frame.message.address
     _start_call(frame, stack, gas, target, value, address=own, caller=own)
 
 
 def delegatecall(frame: CallFrame, stack: list[int], _: int) -> None:
+    """DELEGATECALL (EIP-7)."""
     gas, target = stack.pop(), to_address(stack.pop())
     message = frame.message
     _start_call(frame, stack, gas, target, None, address=message.address, caller=message.caller)
 
 
 def staticcall(frame: CallFrame, stack: list[int], _: int) -> None:
+    """STATICCALL (EIP-214)."""
     gas, target = stack.pop(), to_address(stack.pop())
     _start_call(
         frame, stack, gas, target, 0, address=target, caller=frame.message.address, transfers=True, is_static=True
@@ -71,13 +75,14 @@ def _start_call(
     if value:
         is_new = transfers and not frame.state.is_alive(target)
         frame.charge(_VALUE_GAS + (_NEW_ACCOUNT_GAS if is_new else 0))
-    gas = min(wanted, frame.gas - frame.gas // 64)
+    gas = min(wanted, frame.gas - frame.gas // 64)  # EIP-150: a caller keeps a 64th
     frame.gas -= gas
     if value:
-        gas += _STIPEND
+        gas += _STIPEND  # free for the caller
     message = frame.message
     frame.returned = b""
     if message.depth >= MAX_DEPTH or (value and frame.state.balance(message.address) < value):
+        # The call fails without running, and returns all of its gas, the stipend included.
         frame.gas += gas
         stack.append(0)
         return
@@ -109,6 +114,7 @@ def _code_of(frame: CallFrame, target: Address) -> bytes:
 
 
 def create(frame: CallFrame, stack: list[int], _: int) -> None:
+    """CREATE."""
     value, offset, size = stack.pop(), stack.pop(), stack.pop()
     init_code = _init_code(frame, offset, size, hash_gas=0)
     address = created_address(frame.message.address, frame.state.nonce(frame.message.address))
@@ -116,6 +122,7 @@ def create(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def create2(frame: CallFrame, stack: list[int], _: int) -> None:
+    """CREATE2 (EIP-1014)."""
     value, offset, size, salt = stack.pop(), stack.pop(), stack.pop(), stack.pop()
     init_code = _init_code(frame, offset, size, hash_gas=6)
     preimage = b"\xff" + frame.message.address + salt.to_bytes(32, "big") + keccak256(init_code)
@@ -140,6 +147,7 @@ def _start_creation(frame: CallFrame, stack: list[int], value: int, init_code: b
         return
     gas = frame.gas - frame.gas // 64
     frame.gas -= gas
+    # Both last even if the creation fails: EIP-2929 for the address, the yellow paper for the nonce.
     state.warm_up(address)
     state.set_nonce(creator, nonce + 1)
     frame.pending = CallMessage(
@@ -159,6 +167,7 @@ def selfdestruct_before_cancun(frame: CallFrame, stack: list[int], _: int) -> No
     """SELFDESTRUCT before EIP-6780."""
     beneficiary, balance = _prepare_selfdestruct(frame, stack)
     state, own = frame.state, frame.message.address
+    # In this order a contract that names itself as beneficiary burns its balance.
     state.add_balance(beneficiary, balance)
     state.subtract_balance(own, state.balance(own))
     state.mark_destroyed(own)
@@ -172,6 +181,7 @@ def selfdestruct(frame: CallFrame, stack: list[int], _: int) -> None:
     state.subtract_balance(own, balance)
     state.add_balance(beneficiary, balance)
     if state.is_created(own):
+        # Only not zero where the contract is its own beneficiary.
         state.subtract_balance(own, state.balance(own))
         state.mark_destroyed(own)
     frame.finish()

@@ -41,6 +41,7 @@ g2_sum_gas = _sum_gas(_G2_TERM, 22_500, _G2_DISCOUNTS)
 
 
 def pairing_gas(data: bytes) -> int:
+    """Gas by number of pairs."""
     return 37_700 + 32_600 * (len(data) // _PAIR)
 
 

@@ -23,11 +23,12 @@ def multiply(data: bytes) -> bytes:
 
 
 def pairing_gas(data: bytes) -> int:
+    """Gas by number of pairs (EIP-1108)."""
     return 45_000 + 34_000 * (len(data) // _PAIR)
 
 
 def pairing(data: bytes) -> bytes:
-    """Whether the product of the pairings is one."""
+    """Whether the product of the pairings is one. Raises ExceptionalHalt for invalid points."""
     if len(data) % _PAIR:
         raise ExceptionalHalt("bn256 pairing input is not made of pairs")
     curve = _curve()

@@ -67,6 +67,7 @@ def recover(data: bytes) -> bytes:
 
 
 def sha256(data: bytes) -> bytes:
+    """SHA-256."""
     return hashlib.sha256(data).digest()
 
 
@@ -78,6 +79,7 @@ def ripemd160(data: bytes) -> bytes:
 
 
 def identity(data: bytes) -> bytes:
+    """The input."""
     return data
 
 

@@ -6,7 +6,7 @@ _INPUT = 192
 
 
 def evaluate(data: bytes) -> bytes:
-    """Faults unless the proof shows that the committed polynomial has the value at the point."""
+    """Verifies that a committed polynomial has a value at a point. Raises ExceptionalHalt for an invalid proof."""
     import ckzg
 
     from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS, load_setup, versioned_hash

@@ -39,11 +39,11 @@ def _open(environment: TransactionEnvironment, message: CallMessage) -> CallFram
     analysis = rules.instructions.analyse(code) if code else _NO_CODE
     frame = CallFrame(environment, message, state.snapshot(), analysis)
     if message.creates:
-        if state.is_occupied(message.address):
+        if state.is_occupied(message.address):  # EIP-684: consumes all gas
             frame.fail("contract address collision")
             return frame
         state.mark_created(message.address)
-        state.set_nonce(message.address, 1)
+        state.set_nonce(message.address, 1)  # EIP-161
     if message.creates or message.transfers:
         state.subtract_balance(message.caller, message.value)
         state.add_balance(message.address, message.value)
@@ -103,7 +103,7 @@ def _close(frame: CallFrame) -> None:
 def _deposit_code(frame: CallFrame) -> None:
     code = frame.output
     rules = frame.environment.rules
-    if code[:1] == b"\xef":
+    if code[:1] == b"\xef":  # EIP-3541
         frame.fail("invalid code: must not begin with 0xef")
     elif len(code) > rules.max_code:
         frame.fail("max code size exceeded")

@@ -130,7 +130,7 @@ def _check(
     if nonce >= MAX_NONCE:
         raise InvalidTransaction("nonce has max value")
     code = state.code(sender)
-    if code and not (rules.delegations and delegation_target(code)):
+    if code and not (rules.delegations and delegation_target(code)):  # EIP-3607; EIP-7702 allows delegating accounts
         raise InvalidTransaction(f"sender 0x{sender.hex()} is a contract")
     if body.max_priority_fee > body.max_fee:
         raise InvalidTransaction("max priority fee per gas higher than max fee per gas")
@@ -202,6 +202,7 @@ def run_body(
     )
     frame = execute(environment, message)
     used = gas_limit - frame.gas
+    # EIP-3529 bounds the refund, and EIP-7623's floor holds after it.
     used = max(used - min(state.refund, used // _REFUND_QUOTIENT), intrinsic.floor)
     created = address if to is None else None
     logs = tuple(state.logs)
@@ -231,13 +232,14 @@ def _delegate(environment: TransactionEnvironment, authorization: Authorization)
     authority = _authority(environment, authorization)
     if authority is None:
         return
-    state.warm_up(authority)
+    state.warm_up(authority)  # stays even where the authorization is skipped below
     code = state.code(authority)
     if (code and delegation_target(code) is None) or state.nonce(authority) != authorization.nonce:
         return
     if state.is_alive(authority):
         state.refund += _AUTHORIZATION_REFUND
     target = authorization.address
+    # The zero address clears a delegation.
     state.set_code(authority, DELEGATION_PREFIX + target if any(target) else b"")
     state.set_nonce(authority, authorization.nonce + 1)
 
