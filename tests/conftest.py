@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the folder of recorded chain data, and folders for the processes that a test starts."""
+"""Fixtures for all tests: shared real data, and folders for processes."""
 
 import os
 import sys
@@ -16,14 +16,14 @@ ROOT = Path(__file__).parent.parent
 # Whatever a test starts, no packet of its peer-to-peer stack leaves the loopback interface, and no port is shared.
 os.environ["NODE_P2P_NETRESTRICT"] = "127.0.0.0/8"
 os.environ.setdefault("NODE_P2P_LISTEN_TCP_PORT", "0")
-# Compiled once, not by each of the workers and programs that start.
+# Bytecode is compiled once, not by each of the workers and programs that start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# How long an example takes says nothing on a machine that does other work beside the tests.
+# The time of an example means nothing on a machine that does other work beside the tests.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
-LOG_AT_FIRST = log.configuration()
-TOGETHER = frozenset(
+INITIAL_LOG_CONFIGURATION = log.configuration()
+SHARED_PROGRAMS = frozenset(
     f"tests/{name}.py"
     for name in (
         *("actions/test_running_network", "chaos/test_kills", "chaos/test_peers"),
@@ -35,36 +35,36 @@ RECURSION_LIMIT = sys.getrecursionlimit()
 
 
 def pytest_runtest_setup() -> None:
-    """py-ecc raises the limit for the whole process, and deeply nested JSON would then overflow the C stack. A test
-    that configures the log does so for the whole process as well."""
+    """Undoes what tests change for their whole process: the log, and the recursion limit, which py-ecc raises so far
+    that deeply nested JSON would overflow the C stack."""
     sys.setrecursionlimit(RECURSION_LIMIT)
-    log.configure(*LOG_AT_FIRST)
+    log.configure(*INITIAL_LOG_CONFIGURATION)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """More than there are cores: the tests that run programs mostly wait for them."""
+    """More workers than cores: tests that run programs mostly wait for them."""
     return 1 + len(os.sched_getaffinity(0)) * 3 // 2
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keeps the tests of a file that share running programs on one worker; the others go wherever there is room."""
+    """Keeps the tests of a file that share running programs on one worker."""
     if config.getoption("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return file if file in TOGETHER else nodeid
+            return file if file in SHARED_PROGRAMS else nodeid
 
-    return Scheduling(config, log)
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of recorded chain data beside the checkout; the test is skipped where there is none."""
+    """The folder of real chain data beside the checkout; without it the test is skipped with the reason."""
     places = [Path(os.environ["ROLLUP_NODE_SHARED_DATA"])] if "ROLLUP_NODE_SHARED_DATA" in os.environ else []
     places += [ROOT.parent / "shared" / "data"]
     for place in places:
@@ -75,14 +75,14 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def leftovers() -> Iterator[Leftovers]:
-    """A folder for a test's processes; the test fails where they leave a process, socket, shared memory or temporary
+    """A folder for the processes of a test, which fails when they leave a process, socket, shared memory or temporary
     file."""
-    with watched_folder() as watch:
-        yield watch
+    with watched_folder() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def module_leftovers() -> Iterator[Leftovers]:
-    """As `leftovers`, for processes that the tests of a module share."""
-    with watched_folder() as watch:
-        yield watch
+    """The same for processes that the tests of a module share."""
+    with watched_folder() as found:
+        yield found

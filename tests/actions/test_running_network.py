@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, RpcResponseError, call, get
+from tests.support.programs import Devnet, Program, RpcError, call, http_get
 
 IDLE_L1_BLOCKS = 3
 ROUNDS = 5
@@ -24,9 +24,11 @@ ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network for all tests of the module, which ends with equal output roots."""
     with Devnet(module_leftovers) as running:
-        running.wait_started()
+        running.wait_for_first_safe()
         yield running
-        running.wait(lambda: min(running.finalized(name) for name in running.nodes) > 0, "finality on both nodes")
+        running.wait(
+            lambda: min(running.finalized_number(name) for name in running.nodes) > 0, "finality on both nodes"
+        )
         result = running.finish()
     assert set(result) == {"blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes"}
     assert result["safe"] >= result["finalized"] > 0 and result["seconds"] > 0
@@ -38,7 +40,7 @@ def ask(net: Devnet, name: str, method: str, *params: Any) -> Any:
 
 def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
     """The error message of a call."""
-    with pytest.raises(RpcResponseError) as refusal:
+    with pytest.raises(RpcError) as refusal:
         ask(net, name, method, *params)
     return refusal.value.message
 
@@ -50,7 +52,7 @@ def wait_active(net: Devnet, active: bool) -> None:
 
 def unsafe(net: Devnet) -> dict[str, Any]:
     """The sequencer's unsafe head."""
-    found: dict[str, Any] = net.heads("sequencer")["unsafe_l2"]
+    found: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
     return found
 
 
@@ -58,11 +60,11 @@ def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
     network = net.network
     assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "nodes", "pids"}
     assert int(call(network["l1"], "eth_chainId"), 16) == 900
-    assert get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
+    assert http_get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
     for name in net.nodes:
         node = net.node(name)
         assert int(call(node["engine"], "eth_chainId"), 16) == 901
-        assert get(node["engine_auth"])[0] in (401, 405)
+        assert http_get(node["engine_auth"])[0] in (401, 405)
         roles = {entry["role"] for entry in net.processes(name).values()}
         assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
         assert net.processes(name)["supervisor"]["pid"] == network["pids"][f"{name} node"]
@@ -81,17 +83,17 @@ def test_read_methods(net: Devnet, name: str) -> None:
     assert {key: config[key] for key in names} == {key: ours[key] for key in names}
     version = ask(net, name, "optimism_version")
     assert re.fullmatch(r"v\d+\.\d+\.\d+.*", version)
-    status, text = get(net.node(name)["rpc"] + "/healthz")
+    status, text = http_get(net.node(name)["rpc"] + "/healthz")
     assert (status, json.loads(text)) == (200, {"version": version})
-    heads = net.heads(name)
+    heads = net.sync_status(name)
     assert heads["finalized_l2"]["number"] <= heads["safe_l2"]["number"] <= heads["unsafe_l2"]["number"]
-    net.wait(lambda: net.ready(name), f"ready {name}")
+    net.wait(lambda: net.is_ready(name), f"ready {name}")
     assert refused(net, name, "optimism_outputAtBlock", hex(1 << 40)) != ""
     assert "optimism_nothing" in refused(net, name, "optimism_nothing")
 
 
 def test_outputs_agree_with_the_engine(net: Devnet) -> None:
-    number = net.safe()
+    number = net.safe_number()
     found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
     for key in ("outputRoot", "stateRoot", "withdrawalStorageRoot", "blockRef", "version"):
         assert found[0][key] == found[1][key]
@@ -104,7 +106,7 @@ def test_the_verifier_has_blocks_before_they_are_safe(net: Devnet) -> None:
     """Unsafe blocks come by gossip, not by derivation."""
 
     def follows(head: dict[str, Any]) -> bool:
-        heads = net.heads("verifier")
+        heads = net.sync_status("verifier")
         number = int(heads["unsafe_l2"]["number"])
         return number > int(heads["safe_l2"]["number"]) and number >= int(head["number"])
 
@@ -151,7 +153,7 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     for line in shown:
 
         def exposed(line: str = line) -> bool:
-            status, text = get(net.node(name)["metrics"] + "/metrics")
+            status, text = http_get(net.node(name)["metrics"] + "/metrics")
             assert status == 200
             return re.search(f"^{line}$", text, re.MULTILINE) is not None
 
@@ -165,7 +167,7 @@ def test_transfers_and_deposits_succeed(net: Devnet) -> None:
 
     def all_seen() -> bool:
         nonlocal read
-        while read < net.safe():
+        while read < net.safe_number():
             read += 1
             for receipt in call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(read)):
                 assert receipt["status"] == "0x1"
@@ -196,7 +198,7 @@ def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
     wait_active(net, True)
     assert refused(net, "sequencer", "admin_startSequencer", stopped) == "sequencer already running"
     net.wait(lambda: unsafe(net)["number"] > head["number"] + 1, "new unsafe blocks")
-    net.wait_safe(head["number"] + 1)
+    net.wait_for_safe(head["number"] + 1)
 
 
 def test_a_verifier_does_not_sequence(net: Devnet) -> None:
@@ -207,18 +209,18 @@ def test_a_verifier_does_not_sequence(net: Devnet) -> None:
 
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_derivation_is_reset(net: Devnet, name: str) -> None:
-    before = net.safe(name)
+    before = net.safe_number(name)
     resets = net.log(name).count('msg="derivation begins"')
     ask(net, name, "admin_resetDerivationPipeline")
     net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "restart of derivation")
-    net.wait_safe(before + 2, name)
-    net.wait(lambda: net.ready(name), f"ready {name}")
+    net.wait_for_safe(before + 2, name)
+    net.wait(lambda: net.is_ready(name), f"ready {name}")
 
 
 def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers) -> None:
     def end(*words: str) -> str:
         with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
-            return other.wait_end().error_line()
+            return other.wait_for_exit().error_line()
 
     assert end("--data-dir", str(net.root)) == (
         f"error: --data-dir {net.root}: another network runs in it; stop that one or give another directory"
@@ -233,8 +235,8 @@ def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers
 
 def test_the_nodes_run_while_the_command_is_stopped(net: Devnet) -> None:
     net.process.send_signal(signal.SIGSTOP)
-    before = net.safe()
+    before = net.safe_number()
     try:
-        net.wait_safe(before + 2)
+        net.wait_for_safe(before + 2)
     finally:
         net.process.send_signal(signal.SIGCONT)

@@ -17,18 +17,18 @@ def sockets_below(folder: Path) -> list[str]:
 def test_killed_programs_leave_nothing_behind(leftovers: Leftovers) -> None:
     """The supervisor first. The command is stopped meanwhile, since it would end the network after its node."""
     with Devnet(leftovers) as net:
-        net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")
+        net.wait(lambda: all(map(net.is_ready, net.nodes)), "both nodes to be ready")
         folder = Path(net.node("verifier")["processes"]).parent
         pids = [entry["pid"] for entry in net.processes("verifier").values()]
         assert len(pids) == 9 and all(map(is_alive, pids)) and sockets_below(folder)
         net.process.send_signal(signal.SIGSTOP)
-        os.kill(net.entry("verifier", "supervisor")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("verifier", "supervisor")["pid"], signal.SIGKILL)
 
         def left() -> list[object]:
             return [*filter(is_alive, pids), *sockets_below(folder), *([folder] if folder.exists() else [])]
 
         wait_for(lambda: not left(), "clean-up after the supervisor")
-        net.wait(lambda: net.ready("sequencer"), "ready sequencer")
+        net.wait(lambda: net.is_ready("sequencer"), "ready sequencer")
         assert len(leftovers.processes()) >= 5 + 9
         net.kill()
         assert leftovers.wait_until_gone() == []

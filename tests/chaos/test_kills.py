@@ -17,10 +17,10 @@ PROGRESS = 2
 
 def wait_progress(net: Devnet, victim: str) -> None:
     """Waits until the safe heads of both nodes have advanced and the victim is ready."""
-    higher = net.wait(lambda: 1 + max(map(net.safe, net.nodes)), "sync status of both nodes")
+    higher = net.wait(lambda: 1 + max(map(net.safe_number, net.nodes)), "sync status of both nodes")
     for name in net.nodes:
-        net.wait_safe(higher + PROGRESS - 1, name)
-    net.wait(lambda: net.ready(victim), f"ready {victim}")
+        net.wait_for_safe(higher + PROGRESS - 1, name)
+    net.wait(lambda: net.is_ready(victim), f"ready {victim}")
 
 
 def incarnations(net: Devnet, name: str) -> dict[str, int]:
@@ -53,19 +53,21 @@ def test_processes_are_killed_during_the_start_together_and_while_others_are_sto
     net.wait(lambda: len(net.processes("sequencer")) > 3, "first processes of the sequencer")
     for name in net.nodes:
         net.kill_process(name, "l1")
-    net.wait_started()
-    stopped = [(name, net.entry(name, role)) for name, role in (("sequencer", "engine"), ("sequencer", "blobs"))]
+    net.wait_for_first_safe()
+    stopped = [
+        (name, net.process_entry(name, role)) for name, role in (("sequencer", "engine"), ("sequencer", "blobs"))
+    ]
     for _, entry in stopped:
         os.kill(entry["pid"], signal.SIGSTOP)
     for together in (("l1", "derivation"), ("engine", "compute", "rpc"), ROLES):
-        before = {role: net.entry("verifier", role) for role in together}
+        before = {role: net.process_entry("verifier", role) for role in together}
         for role in together:
             os.kill(before[role]["pid"], signal.SIGKILL)
         for role in together:
-            net.wait_restarted("verifier", before[role])
-        net.wait(lambda: net.ready("verifier"), "ready verifier")
+            net.wait_for_restart("verifier", before[role])
+        net.wait(lambda: net.is_ready("verifier"), "ready verifier")
     for name, entry in stopped:
-        net.wait_restarted(name, entry)
+        net.wait_for_restart(name, entry)
     assert net.log("sequencer").count("stopped by a signal for") >= len(stopped)
     for name in net.nodes:
         wait_progress(net, name)
@@ -73,7 +75,7 @@ def test_processes_are_killed_during_the_start_together_and_while_others_are_sto
 
 @pytest.mark.parametrize("victim", Devnet.nodes)
 def test_each_process_of_a_node_is_killed(net: Devnet, victim: str) -> None:
-    net.wait_started()
+    net.wait_for_first_safe()
     before = incarnations(net, victim)
     for role in ROLES:
         net.kill_process(victim, role)

@@ -5,8 +5,8 @@ import json
 from functools import partial
 
 from tests.support.leftovers import Leftovers
-from tests.support.parts import Relay
 from tests.support.programs import Devnet, Program, reports_problem
+from tests.support.tcp_relay import TcpRelay
 
 L1_SECONDS = ("--slot-time", "1")
 
@@ -18,13 +18,13 @@ def port_of(url: str) -> int:
 def test_l1_and_beacon_outages_of_all_nodes(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "net"
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
-        assert prepare.wait_end().code == 0
+        assert prepare.wait_for_exit().code == 0
     genesis = directory / "l1-genesis.json"
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_SECONDS) as l1_program:
-        words = l1_program.wait_line("L1 ").split()
-        l1, beacon = (Relay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
+        words = l1_program.wait_for_line("L1 ").split()
+        l1, beacon = (TcpRelay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
         with l1, beacon, Devnet(leftovers, "--l1", l1.url, "--beacon", beacon.url) as net:
-            net.wait_started()
+            net.wait_for_first_safe()
             assert json.loads((net.root / "rollup.json").read_text())["genesis"]["l1"]["hash"] == words[-1]
             for relay, process in ((beacon, "blobs"), (l1, "l1")):
                 relay.cut()
@@ -33,8 +33,8 @@ def test_l1_and_beacon_outages_of_all_nodes(leftovers: Leftovers) -> None:
                     rpc = net.node(name)["rpc"]
                     net.wait(partial(reports_problem, rpc, process, text), f"problem of {name}: {process}: {text}")
                 relay.restore()
-                net.wait(lambda: all(map(net.ready, net.nodes)), "ready nodes")
-                higher = net.safe() + 2
+                net.wait(lambda: all(map(net.is_ready, net.nodes)), "ready nodes")
+                higher = net.safe_number() + 2
                 for name in net.nodes:
-                    net.wait_safe(higher, name)
+                    net.wait_for_safe(higher, name)
             net.finish()

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, Program, RpcResponseError, call, wait_for
+from tests.support.programs import Devnet, Program, RpcError, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 L1_CONFS = 100_000
@@ -26,7 +26,7 @@ class LateNode:
         network = net.network
         words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")
         self.engine = Program(watch, "rollup_node.tools.devnet.engine", *words)
-        printed = self.engine.wait_line("genesis ").split()
+        printed = self.engine.wait_for_line("genesis ").split()
         options = {
             "l1": network["l1"],
             "l1.beacon": network["beacon"],
@@ -61,7 +61,7 @@ class LateNode:
     @property
     def url(self) -> str:
         """The URL of the RPC server, which changes with each start."""
-        line = self.program.wait_line('"rpc server is listening"')
+        line = self.program.wait_for_line('"rpc server is listening"')
         return f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
 
     def unsafe(self) -> int:
@@ -87,7 +87,7 @@ class LateNode:
 
 def unsafe(net: Devnet, name: str) -> int:
     """The number of a node's unsafe head."""
-    return int(net.heads(name)["unsafe_l2"]["number"])
+    return int(net.sync_status(name)["unsafe_l2"]["number"])
 
 
 def wait_unsafe(net: Devnet, name: str, number: int) -> None:
@@ -99,7 +99,7 @@ def disconnected(url: str) -> bool:
     """Disconnects all peers of a node; whether it had none. A peer that is still connecting may appear later."""
     peers = list(call(url, "opp2p_peers", True)["peers"])
     for peer in peers:
-        with suppress(RpcResponseError):
+        with suppress(RpcError):
             call(url, "opp2p_disconnectPeer", peer)
     return not peers
 
@@ -116,7 +116,7 @@ def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """A network with a sequencer and two verifiers, which ends with equal output roots."""
     with Devnet(module_leftovers, "--nodes", "2") as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
-        running.wait_started()
+        running.wait_for_first_safe()
         yield running
         assert "a bug ends" not in "".join(map(running.log, running.nodes))
         running.finish()
@@ -168,13 +168,13 @@ def test_the_doctor_finds_no_problem(net: Devnet, module_leftovers: Leftovers) -
     for name in net.nodes:
         words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
         with Program(module_leftovers, "rollup_node.node", *words) as doctor:
-            ended = doctor.wait_end()
+            ended = doctor.wait_for_exit()
         assert ended.code == 0 and "fault" not in ended.out, ended
         assert "blocks were published" in ended.out if name == "sequencer" else "blocks of peers, the last" in ended.out
 
 
 def test_a_stopped_p2p_process_is_restarted(net: Devnet) -> None:
-    entry = net.entry("verifier", "p2p")
+    entry = net.process_entry("verifier", "p2p")
     os.kill(entry["pid"], signal.SIGSTOP)
-    net.wait_restarted("verifier", entry)
+    net.wait_for_restart("verifier", entry)
     wait_unsafe(net, "verifier", unsafe(net, "sequencer") + 1)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tests.support.leftovers import Leftovers
-from tests.support.programs import Devnet, call, call_all
+from tests.support.programs import Devnet, call, call_batch
 
 DEPTH = 3
 
@@ -43,7 +43,7 @@ def reorg(net: Devnet) -> int:
     """Replaces the last L1 blocks; the number of the first replaced one. L1 mines no block between the calls of a
     batch."""
     url = net.network["l1"]
-    block, _ = call_all(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
+    block, _ = call_batch(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
     for _ in range(DEPTH):
         assert l1_block(net, block["number"])["hash"] != block["hash"], "the reorg was less deep than requested"
         first, block = int(block["number"], 16), call(url, "eth_getBlockByHash", block["parentHash"], False)
@@ -53,32 +53,34 @@ def reorg(net: Devnet) -> int:
 def follows_reorg(net: Devnet, name: str, first: int) -> None:
     """Waits until a node's safe origin is past the replaced blocks, which are those from `first` on."""
     beyond = first + DEPTH + 2
-    net.wait(lambda: net.heads(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}")
+    net.wait(
+        lambda: net.sync_status(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}"
+    )
     assert_on_l1(net, name)
 
 
 def assert_on_l1(net: Devnet, name: str) -> None:
     """Asserts that the origins of all safe blocks of a node are on the current L1 chain."""
     url = net.node(name)["rpc"]
-    for number in range(1, net.safe(name) + 1):
+    for number in range(1, net.safe_number(name) + 1):
         origin = call(url, "optimism_outputAtBlock", hex(number))["blockRef"]["l1origin"]
         assert l1_block(net, origin["number"])["hash"] == origin["hash"], (name, number)
 
 
 def test_reorgs_of_blocks_with_batches(leftovers: Leftovers) -> None:
     with Devnet(leftovers) as net:
-        net.wait_started()
+        net.wait_for_first_safe()
         wait_for_batches(net)
         first = reorg(net)
         for name in net.nodes:
             follows_reorg(net, name, first)
         wait_for_batches(net)
-        os.kill(net.entry("verifier", "l1")["pid"], signal.SIGKILL)
-        os.kill(net.entry("sequencer", "engine")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("verifier", "l1")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("sequencer", "engine")["pid"], signal.SIGKILL)
         first = reorg(net)
-        os.kill(net.entry("verifier", "derivation")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("verifier", "derivation")["pid"], signal.SIGKILL)
         for name in net.nodes:
             follows_reorg(net, name, first)
-            net.wait(partial(net.ready, name), f"ready {name}")
+            net.wait(partial(net.is_ready, name), f"ready {name}")
             assert "a bug ends" not in net.log(name), net.logs(60)
         net.finish()

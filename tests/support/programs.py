@@ -1,4 +1,4 @@
-"""Programs under test as subprocesses with bounded waits, and HTTP and JSON-RPC calls to them."""
+"""Programs under test as subprocesses: their output in files, their end bounded, and JSON-RPC over HTTP to them."""
 
 import contextlib
 import http.client
@@ -19,12 +19,13 @@ from typing import Any, Self, TypeVar
 from tests.support.leftovers import Leftovers
 
 T = TypeVar("T")
+WAIT_SECONDS = 50.0
 UNREACHABLE = (OSError, http.client.HTTPException, json.JSONDecodeError)
-"""What calls raise while a program does not serve yet, or its file is not there or incomplete."""
+"""What a call raises while its server does not respond."""
 
 
-class RpcResponseError(Exception):
-    """The response was a JSON-RPC error object."""
+class RpcError(Exception):
+    """A JSON-RPC error object."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
         super().__init__(f"{error.get('code')}: {error.get('message')}")
@@ -32,15 +33,15 @@ class RpcResponseError(Exception):
 
 
 def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
-    """The result of a JSON-RPC call. Raises RpcResponseError, or one of UNREACHABLE where nothing serves."""
+    """The result of one JSON-RPC call. Raises RpcError for an error object, one of UNREACHABLE without a response."""
     response = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
     if "error" in response:
-        raise RpcResponseError(response["error"])
+        raise RpcError(response["error"])
     return response["result"]
 
 
-def call_all(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
-    """The results of a batch of successful JSON-RPC calls, each a method with its parameters."""
+def call_batch(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
+    """The results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
     batch = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, *params) in enumerate(calls)
@@ -55,8 +56,8 @@ def _post(url: str, body: Any, seconds: float) -> Any:
         return json.load(response)
 
 
-def get(url: str, seconds: float = 30.0) -> tuple[int, str]:
-    """Status and text of an HTTP GET, also of an error."""
+def http_get(url: str, seconds: float = 30.0) -> tuple[int, str]:
+    """Status and text of an HTTP resource, whatever the status."""
     try:
         with urllib.request.urlopen(url, timeout=seconds) as response:
             return response.status, response.read().decode()
@@ -66,28 +67,26 @@ def get(url: str, seconds: float = 30.0) -> tuple[int, str]:
 
 
 def unready_reasons(url: str) -> list[str]:
-    """The reasons of `/readyz` why a node is not ready; empty when it is."""
-    status, text = get(url + "/readyz")
-    found = json.loads(text)
-    assert (status == 200) is found["ready"] and status in (200, 503)
-    return [] if found["ready"] else list(found["reasons"])
+    """Why the node at that URL is not ready, by `/readyz`; empty when it is."""
+    status, text = http_get(url + "/readyz")
+    readiness = json.loads(text)
+    assert (status == 200) is readiness["ready"] and status in (200, 503)
+    return [] if readiness["ready"] else list(readiness["reasons"])
 
 
 def reports_problem(url: str, process: str, text: str) -> bool:
-    """Whether `/readyz` of a node has a reason of this process with this text."""
+    """Whether a node is not ready because of that process, with that text in the reason."""
     return any(reason.startswith(f"{process}: ") and text in reason for reason in unready_reasons(url))
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
-    """Waits until the condition is true and returns its value; UNREACHABLE errors count as false.
-
-    Raises AssertionError after `seconds`."""
+def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+    """The first true value of the condition, which counts as false while a server does not respond."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):
             if found := condition():
                 return found
-        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        assert time.monotonic() < deadline, f"timeout after {seconds:g} s: {what}"
         time.sleep(0.05)
 
 
@@ -100,29 +99,28 @@ def is_alive(pid: int) -> bool:
 
 
 @dataclass(frozen=True)
-class CompletedProgram:
-    """Exit code and output of a program that ended."""
+class FinishedProgram:
+    """Exit code, standard output and standard error of a program that has exited."""
 
     code: int
     out: str
     err: str
 
-    @property
-    def result(self) -> dict[str, Any]:
-        """The JSON object that is the only line on standard output."""
+    def json_result(self) -> dict[str, Any]:
+        """The single line of JSON on standard output."""
         lines = self.out.splitlines()
-        assert len(lines) == 1, f"expected one line: {self.out!r}, stderr {self.err!r}"
+        assert len(lines) == 1, f"one line was expected: {self.out!r}, stderr {self.err!r}"
         found: dict[str, Any] = json.loads(lines[0])
         return found
 
     def lines(self) -> list[str]:
-        """The lines on standard output of a successful command; its log on stderr may have warnings."""
+        """The standard output of a command that succeeded; its log, on stderr, may warn of a slow machine."""
         assert self.code == 0, self
         assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
         return self.out.splitlines()
 
     def error_line(self) -> str:
-        """The only line on stderr of a program that failed at its start with exit code 1."""
+        """The single line on stderr of a program that failed at its start with exit code 1."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1 and self.err.endswith("\n"), self.err
         assert "Traceback" not in self.out, self.out
@@ -130,20 +128,21 @@ class CompletedProgram:
 
 
 class Program:
-    """A module that runs as a program in the folder of `watch`, with its output in files."""
+    """A Python module run as a program in the folder of `leftovers`."""
 
-    names = count()
+    _numbers = count()
 
-    def __init__(self, watch: Leftovers, module: str, *words: str, **environment: str) -> None:
-        self._out, self._err = (watch.folder / f"{next(self.names)}.{kind}" for kind in ("out", "err"))
+    def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
+        number = next(self._numbers)
+        self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", module, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                cwd=watch.folder,
-                env=watch.environment(**environment),
+                cwd=leftovers.folder,
+                env=leftovers.environment(**environment),
             )
 
     def __enter__(self) -> Self:
@@ -170,67 +169,67 @@ class Program:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def wait_line(self, word: str, seconds: float = 50.0) -> str:
-        """Waits for the first line of the output that contains the word."""
+    def wait_for_line(self, text: str, seconds: float = WAIT_SECONDS) -> str:
+        """The first line of its output that contains the text. Fails when the program exits before."""
 
         def line() -> str | None:
-            has_ended = not self.running
-            found = next((line for line in self.out.splitlines() if word in line), None)
-            assert found or not has_ended, f"program ended without a line with {word!r}: {self.out} {self.err}"
+            has_exited = not self.running
+            found = next((line for line in self.out.splitlines() if text in line), None)
+            assert found or not has_exited, f"it exited without the line {text!r}: {self.out} {self.err}"
             return found
 
         try:
-            found = wait_for(line, f"line with {word!r}", seconds)
+            found = wait_for(line, f"the line {text!r}", seconds)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.out[-3000:]} {self.err[-1000:]}") from None
         assert found is not None
         return found
 
-    def wait_end(self, seconds: float = 50.0) -> CompletedProgram:
-        """Waits for the end. Raises AssertionError and kills the program after `seconds`."""
+    def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
+        """Waits for its exit; a program that takes longer is killed, and the test fails."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(
-                f"program did not end within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
+                f"it did not exit within {seconds:g} s; {self.out[-2000:]} {self.err[-2000:]}"
             ) from None
-        return CompletedProgram(code, self.out, self.err)
+        return FinishedProgram(code, self.out, self.err)
 
-    def stop(self, seconds: float = 50.0) -> CompletedProgram:
-        """Sends SIGTERM and waits for the end."""
+    def stop(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
+        """Terminates it and waits for its exit."""
         if self.running:
             self.process.send_signal(signal.SIGTERM)
-        return self.wait_end(seconds)
+        return self.wait_for_exit(seconds)
 
     def kill(self) -> None:
-        """Sends SIGKILL and waits for the end."""
+        """Kills it, if it runs."""
         if self.running:
             self.process.kill()
         self.process.wait()
 
 
 class Devnet(Program):
-    """`rollup-node devnet` with its data directory `net` and an L1 block per second."""
+    """A local network (`rollup-node devnet`) with its data directory `net`; one second between blocks."""
 
     nodes: tuple[str, ...] = ("sequencer", "verifier")
 
-    def __init__(self, watch: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
-        self.root: Path = watch.folder / "net"
+    def __init__(self, leftovers: Leftovers, *words: str, duration: float = 600.0, json: bool = True) -> None:
+        self.root = leftovers.folder / "net"
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
-        super().__init__(watch, "rollup_node.node", "devnet", "--data-dir", str(self.root), *pace, *form, *words)
+        super().__init__(leftovers, "rollup_node.node", "devnet", "--data-dir", str(self.root), *pace, *form, *words)
 
     @property
     def network(self) -> dict[str, Any]:
-        """The content of `network.json`, once it is written."""
+        """`network.json`, once the programs of the network have been started."""
         return self.wait(lambda: json.loads((self.root / "network.json").read_text()), "network.json")
 
-    def wait(self, condition: Callable[[], T], what: str, seconds: float = 50.0) -> T:
-        """As `wait_for`. Raises AssertionError as well where the network ends."""
+    def wait(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+        """`wait_for`, which fails at once when the network ends, and shows its logs."""
 
         def check() -> T:
-            assert self.running, f"the network ended while waiting for {what}: {self.out} {self.err}"
+            assert self.running, f"the network ended before {what}: {self.out} {self.err}"
             return condition()
 
         try:
@@ -239,81 +238,80 @@ class Devnet(Program):
             raise AssertionError(f"{error}\n{self.logs()}") from None
 
     def logs(self, lines: int = 25) -> str:
-        """The last lines of each program's log."""
+        """The last lines of the logs of all programs."""
         ends = []
         for path in sorted(self.root.glob("*.log")):
             ends += [f"--- {path.name}", *path.read_text(errors="replace").splitlines()[-lines:]]
         return "\n".join(ends)
 
     def log(self, node: str) -> str:
-        """The log of a program so far."""
+        """The log of one node so far."""
         return (self.root / f"{node}.log").read_text(errors="replace")
 
     def node(self, name: str) -> dict[str, str]:
-        """The URLs and files of a node."""
+        """URLs and files of a node."""
         found: dict[str, str] = self.network["nodes"][name]
         return found
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
-        """The first copy of each role in a node's `processes.json`, without a process that is being restarted.
-
-        Raises FileNotFoundError while the node starts."""
+        """`processes.json` of a node by role, the first copy of each, as it is now. The file may not exist yet, and a
+        process that is being restarted is not in it."""
         entries = json.loads(Path(self.node(name)["processes"]).read_text())
         return {entry["role"]: entry for entry in reversed(entries)}
 
-    def entry(self, name: str, role: str) -> dict[str, Any]:
-        """The entry of a process in a node's `processes.json`, once it runs."""
-        found = self.wait(lambda: self.processes(name).get(role), f"{role} process of the {name}")
+    def process_entry(self, name: str, role: str) -> dict[str, Any]:
+        """The entry of a process in `processes.json` of a node, once it runs."""
+        found = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} runs")
         assert found is not None
         return found
 
-    def heads(self, name: str) -> dict[str, Any]:
-        """The response of a node to optimism_syncStatus."""
+    def sync_status(self, name: str) -> dict[str, Any]:
+        """`optimism_syncStatus` of a node."""
         found: dict[str, Any] = call(self.node(name)["rpc"], "optimism_syncStatus")
         return found
 
-    def safe(self, name: str = "verifier") -> int:
+    def safe_number(self, name: str = "verifier") -> int:
         """The number of a node's safe head."""
-        return int(self.heads(name)["safe_l2"]["number"])
+        return int(self.sync_status(name)["safe_l2"]["number"])
 
-    def finalized(self, name: str) -> int:
+    def finalized_number(self, name: str) -> int:
         """The number of a node's finalized head."""
-        return int(self.heads(name)["finalized_l2"]["number"])
+        return int(self.sync_status(name)["finalized_l2"]["number"])
 
-    def wait_safe(self, number: int, name: str = "verifier", seconds: float = 50.0) -> None:
-        """Waits until a node's safe head has at least this number."""
-        self.wait(lambda: self.safe(name) >= number, f"safe head {number} of the {name}", seconds)
+    def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
+        """Waits until a node's safe head has at least that number."""
+        self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)
 
-    def wait_started(self, seconds: float = 50.0) -> None:
+    def wait_for_first_safe(self, seconds: float = WAIT_SECONDS) -> None:
         """Waits until all nodes have a safe block after genesis."""
         for name in self.nodes:
-            self.wait_safe(1, name, seconds)
+            self.wait_for_safe(1, name, seconds)
 
-    def ready(self, name: str) -> bool:
-        """Whether `/readyz` of a node has no reasons."""
+    def is_ready(self, name: str) -> bool:
+        """Whether a node is ready, by `/readyz`."""
         return not unready_reasons(self.node(name)["rpc"])
 
     def kill_process(self, name: str, role: str) -> None:
-        """Kills a process of a node and waits for its restart."""
-        before = self.entry(name, role)
+        """Kills one process of a node and waits for its restart."""
+        before = self.process_entry(name, role)
         os.kill(before["pid"], signal.SIGKILL)
-        self.wait_restarted(name, before)
+        self.wait_for_restart(name, before)
 
-    def wait_restarted(self, name: str, before: Mapping[str, Any]) -> None:
-        """Waits until the process of an earlier entry of `processes.json` has a later incarnation."""
+    def wait_for_restart(self, name: str, before: Mapping[str, Any]) -> None:
+        """Waits for the incarnation that follows an entry of `processes.json`."""
 
         def restarted() -> bool:
             after = self.processes(name).get(before["role"])
             return after is not None and after["incarnation"] > before["incarnation"]
 
-        self.wait(restarted, f"restart of {before['role']} of the {name}")
+        self.wait(restarted, f"{before['role']} of the {name} is restarted")
         assert not is_alive(before["pid"])
 
-    def finish(self, seconds: float = 50.0) -> dict[str, Any]:
-        """Stops the network; its result, in which the output roots must be equal."""
-        ended = self.stop(seconds)
-        assert (ended.code, ended.err) == (0, ""), f"{ended}\n{self.logs()}"
-        result = ended.result
+    def finish(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """Stops the network in order; its result, whose output roots must be equal."""
+        finished = self.stop(seconds)
+        assert (finished.code, finished.err) == (0, ""), f"{finished}\n{self.logs()}"
+        result = finished.json_result()
         assert result["output_roots_equal"] is True
         assert result["blocks"] == result["safe"] + 1
         return result

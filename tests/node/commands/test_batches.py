@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.exit_codes import Exit
-from tests.support.parts import NodeParts
-from tests.support.programs import CompletedProgram, Program, wait_for
+from tests.support.parts import Parts
+from tests.support.programs import Ended, Program, wait_for
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
@@ -22,7 +22,7 @@ END_SECONDS = 50.0
 def serve(watch: Any, folder: Path, *flags: str) -> tuple[Program, str]:
     """A server of a recording, and its URL."""
     server = Program(watch, "rollup_node.tools.recorded", str(folder), *flags)
-    return server, server.wait_line("serving L1").split()[-1]
+    return server, server.say("serving L1").split()[-1]
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def start(watch: Any, url: str, first: int, last: int, *words: str) -> Program:
     return Program(watch, "rollup_node.node", "batches", *flags, *words)
 
 
-def assert_as_expected(ended: CompletedProgram, recording: Path) -> None:
+def assert_as_expected(ended: Ended, recording: Path) -> None:
     expected = json.loads((recording / "expected.json").read_text())
     found = [json.loads(line) for line in ended.lines()]
     assert found == [
@@ -68,14 +68,14 @@ def assert_as_expected(ended: CompletedProgram, recording: Path) -> None:
 
 def test_all_spans_come_out(module_leftovers: Any, url: str, recording: Path) -> None:
     with start(module_leftovers, url, FIRST, LAST, "--json") as command:
-        assert_as_expected(command.wait_end(END_SECONDS), recording)
+        assert_as_expected(command.end(END_SECONDS), recording)
 
 
 def test_all_spans_come_out_of_sidecars_as_text_and_by_several_workers(module_leftovers: Any, recording: Path) -> None:
     spans = json.loads((recording / "expected.json").read_text())["spans"]
     server, url = serve(module_leftovers, recording, "--sidecars-only")
     with server, start(module_leftovers, url, FIRST, LAST, "--workers", "2") as command:
-        ended = command.wait_end(END_SECONDS)
+        ended = command.end(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
         assert line.startswith(f"L1 {span['inclusion']}  channel {span['channel']}  span  time ")
         assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any
     with server, ExitStack() as running:
         commands = [running.enter_context(start(watch, at, first, last)) for at, first, last, _ in cases]
         for command, (_, _, _, told) in zip(commands, cases, strict=True):
-            ended = command.wait_end(END_SECONDS)
+            ended = command.end(END_SECONDS)
             *log, line = ended.err.splitlines()
             assert ended.code == 1
             assert line.startswith(f"rollup-node: {told}"), line
@@ -117,8 +117,8 @@ def test_what_cannot_be_had_ends_the_command_with_one_line(module_leftovers: Any
 
 def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> None:
     """L1 goes on beside it, so that it neither comes to its end nor gives up."""
-    with NodeParts(module_leftovers) as parts:
-        chain = ("--rollup.config", str(parts.files.rollup), "--rollup.l1-chain-config", str(parts.files.l1_chain))
+    with Parts(module_leftovers) as parts:
+        chain = ("--rollup.config", str(parts.places.rollup), "--rollup.l1-chain-config", str(parts.places.l1_chain))
         l1 = ("--l1", parts.l1, "--l1.beacon", parts.beacon, "--l1.http-poll-interval", "200ms")
         words = ("--from-l1", "0", "--to-l1", "1000000", "--json", "--log.level", "info")
         with Program(module_leftovers, "rollup_node.node", "batches", *l1, *chain, *words) as command:
@@ -140,4 +140,4 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> Non
 )
 def test_wrong_flags(module_leftovers: Any, words: tuple[Any, ...], told: str) -> None:
     with start(module_leftovers, "http://127.0.0.1:1", *words) as command:
-        assert told in command.wait_end(END_SECONDS).error_line()
+        assert told in command.end(END_SECONDS).one_line()

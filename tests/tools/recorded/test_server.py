@@ -110,7 +110,7 @@ def test_without_the_blobs_endpoint_only_sidecars_are_served(recording: Recordin
 
 def test_the_program_prints_its_url(recording_folder: Path, leftovers: Leftovers) -> None:
     with Program(leftovers, "rollup_node.tools.recorded", str(recording_folder)) as program:
-        line = program.wait_line("serving L1")
+        line = program.wait_for_line("serving L1")
         assert line.startswith(f"serving L1 {FIRST} to {FIRST + 2} at http://127.0.0.1:")
 
 

@@ -64,7 +64,7 @@ def test_the_program_prints_its_urls_and_mines(tmp_path: Path, leftovers: Leftov
     path = tmp_path / "genesis.json"
     path.write_text(json.dumps(l1_genesis(int(time.time()))))
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(path), "--slot-time", "1") as program:
-        words = program.wait_line("L1 ").split()
+        words = program.wait_for_line("L1 ").split()
         url = words[words.index("L1") + 1]
         genesis = wait_for(lambda: call(url, "eth_getBlockByNumber", "0x0", False), "genesis block")
         assert genesis["hash"] == words[words.index("genesis") + 1]
