@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.system_config import config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
 class BlockError(ValueError):
@@ -84,12 +84,6 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
 
 
 # --- JSON-RPC ------------------------------------------------------------------------------------------------------
-
-
-def l1_ref_from_json(block: Any) -> L1BlockRef:
-    """The reference of an L1 block; its hash is taken as given."""
-    header, block_hash = _header_and_hash(block)
-    return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
 
 
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:

@@ -1,6 +1,5 @@
 """Logs blooms: a header whose bloom excludes an address or topic proves that no log has it."""
 
-from collections.abc import Iterable
 
 from rollup_node.stages.protocol.keccak import keccak256
 
@@ -14,14 +13,6 @@ def bloom_mask(value: bytes) -> int:
     for at in (0, 2, 4):
         mask |= 1 << (int.from_bytes(digest[at : at + 2], "big") % _BITS)
     return mask
-
-
-def bloom_of(values: Iterable[bytes]) -> bytes:
-    """The bloom of these addresses and topics."""
-    bits = 0
-    for value in values:
-        bits |= bloom_mask(value)
-    return bits.to_bytes(256, "big")
 
 
 def may_have(bloom: bytes, *masks: int) -> bool:

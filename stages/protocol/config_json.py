@@ -226,11 +226,6 @@ def system_config_object(system: SystemConfig) -> dict[str, Any]:
     }
 
 
-def rollup_config_text(config: RollupConfig) -> str:
-    """The configuration as a rollup.json file, indented by two spaces."""
-    return json.dumps(rollup_config_object(config), indent=2) + "\n"
-
-
 def _set_only(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 

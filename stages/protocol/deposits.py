@@ -138,11 +138,6 @@ class DepositFailure(msgspec.Struct, frozen=True):
     text: str
 
 
-def is_deposit_log(log: Log, deposit_contract: Address) -> bool:
-    """Whether a log of a successful receipt must be a deposit: the portal's, with the event as its first topic."""
-    return log.address == deposit_contract and log.topics[:1] == (DEPOSIT_TOPIC,)
-
-
 def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes, ...], tuple[DepositFailure, ...]]:
     """The encoded deposits of an L1 block's portal logs in order, and the logs that do not decode."""
     encoded: list[bytes] = []

@@ -19,10 +19,6 @@ from rollup_node.stages.protocol.rlp import encode_bytes, encode_int
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 
 
-class OutputError(ValueError):
-    """The bytes are not the preimage of an output root."""
-
-
 def payload_header(payload: ExecutionPayload) -> Header:
     """The header that a payload stands for. Roots follow from what is present, not from fork times."""
     if payload.withdrawals_root is not None:
@@ -88,17 +84,6 @@ def output_root(state_root: Hash, storage_root: Hash, block_hash: Hash) -> Hash:
     return keccak256(output_preimage(state_root, storage_root, block_hash))
 
 
-def decode_output(preimage: bytes) -> tuple[Hash, Hash, Hash]:
-    """(state root, storage root, block hash) of an output's preimage."""
-    if len(preimage) < 32:
-        raise OutputError("invalid output")
-    if preimage[:32] != ZERO_HASH:
-        raise OutputError("invalid output version")
-    if len(preimage) != 128:
-        raise OutputError("invalid output")
-    return preimage[32:64], preimage[64:96], preimage[96:]
-
-
 def super_preimage(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> bytes:
     """A version 1 super root's preimage from (chain id, output root) pairs in any order."""
     chains = b"".join(chain_id.to_bytes(32, "big") + output for chain_id, output in sorted(outputs))
@@ -108,14 +93,3 @@ def super_preimage(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> bytes
 def super_root(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> Hash:
     """The root over the outputs of several chains at one time in seconds."""
     return keccak256(super_preimage(timestamp, outputs))
-
-
-def decode_super(preimage: bytes) -> tuple[int, tuple[tuple[int, Hash], ...]]:
-    """(timestamp, (chain id, output root) pairs) of a super root's preimage."""
-    if len(preimage) < 73 or (len(preimage) - 9) % 64:
-        raise OutputError("invalid super root")
-    if preimage[0] != 1:
-        raise OutputError("invalid super root version")
-    words = [preimage[at : at + 64] for at in range(9, len(preimage), 64)]
-    pairs = tuple((int.from_bytes(word[:32], "big"), word[32:]) for word in words)
-    return int.from_bytes(preimage[1:9], "big"), pairs

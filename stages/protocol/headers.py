@@ -144,21 +144,6 @@ def header_from_json(block: Mapping[str, Any]) -> Header:
     return Header(*values)
 
 
-def post_merge_problem(header: Header) -> str | None:
-    """What an L1 header has that none may have since the merge, or None (6.2)."""
-    if header.difficulty != 0 and header.number != 0:
-        return f"expected no difficulty after the merge, got {header.difficulty}"
-    if header.nonce != ZERO_NONCE:
-        return f"expected a zero nonce after the merge, got 0x{header.nonce.hex()}"
-    if header.base_fee is None:
-        return "missing base fee"
-    if len(header.extra_data) > 32:
-        return f"extraData of {len(header.extra_data)} bytes, at most 32 are allowed"
-    if header.uncles_hash != EMPTY_UNCLES_HASH:
-        return f"expected no uncles after the merge, got hash 0x{header.uncles_hash.hex()}"
-    return None
-
-
 def l1_header(header: Header, block_hash: Hash) -> L1Header:
     """What derivation reads of an L1 header."""
     return L1Header(

@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decode_extra_data
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
-from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Address, Hash, Log
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log
 from rollup_node.stages.protocol.upgrade_transactions import gas_to_take_back
 
 CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
@@ -81,11 +81,6 @@ def _scalar_is_strict(scalar: Hash) -> bool:
 
 
 # --- updates from L1 (3.2) -----------------------------------------------------------------------------------------
-
-
-def is_config_log(log: Log, l1_system_config: Address) -> bool:
-    """Whether a log of a successful receipt is an update of the system config."""
-    return log.address == l1_system_config and log.topics[:1] == (CONFIG_UPDATE_TOPIC,)
 
 
 def apply_updates(

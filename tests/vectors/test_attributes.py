@@ -136,7 +136,6 @@ def deposit_receipts(given: Any, want: Any) -> None:
     ]
     found = logs_of_receipts(encoded, {(portal, deposits.DEPOSIT_TOPIC)})
     assert [log.index for log in found] == want["indexes"]
-    assert all(deposits.is_deposit_log(log, portal) for log in found)
     transactions, failures = deposits.user_deposits(found, raw(given["block_hash"]))
     assert (list(transactions), failures) == ([raw(each) for each in want["txs"]], ())
 
@@ -354,7 +353,6 @@ def payload_hash(given: Any, want: Any) -> None:
 
 def output_root(given: Any, want: Any) -> None:
     assert hashes.output_root(*map(raw, given)) == raw(want)
-    assert hashes.decode_output(hashes.output_preimage(*map(raw, given))) == tuple(map(raw, given))
 
 
 def super_root(given: Any, want: Any) -> None:
@@ -363,7 +361,6 @@ def super_root(given: Any, want: Any) -> None:
     assert hashes.super_root(timestamp, pairs) == raw(want[0])
     preimage = hashes.super_preimage(timestamp, pairs)
     assert len(preimage) == want[1]
-    assert hashes.decode_super(preimage) == (timestamp, tuple(sorted(pairs)))
 
 
 def invalidated_block_deposit(given: Any, want: Any) -> None:

@@ -83,11 +83,6 @@ class ForkSchedule:
         layouts = [fork.l1_info for fork in self.active(time) if fork.l1_info is not None]
         return layouts[-1] if layouts else L1InfoFormat.BEDROCK
 
-    def first_crossed(self, old: int, new: int) -> str | None:
-        """The first fork in table order that is inactive at `old` and active at `new` (derivation-rules PS4)."""
-        fork = self._first_crossed(old, new)
-        return fork.name if fork else None
-
     def switches_stages(self, old: int, new: int) -> bool:
         """Whether derivation changes its stages between L1 blocks of these times: only if the first fork crossed says
         so (derivation-rules PS3, PS4)."""

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.l1.filter import Filter, bloom_excludes_logs, filter_of, split_logs, wanted_events
-from rollup_node.stages.protocol.blooms import bloom_of
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import BlockId, Log
 from rollup_node.tools.recorded.chain import Recording
+from tests.support.logs_bloom import logs_bloom
 
 RULES = Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
 
@@ -16,15 +16,15 @@ RULES = Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
 @given(others=st.lists(st.binary(min_size=20, max_size=32), max_size=20), event=st.integers(0, 1))
 def test_a_bloom_that_holds_an_event_never_excludes_it(others: list[bytes], event: int) -> None:
     address, topic = wanted_events(RULES)[event]
-    assert not bloom_excludes_logs(bloom_of([*others, address, topic]), RULES)
+    assert not bloom_excludes_logs(logs_bloom([*others, address, topic]), RULES)
 
 
 def test_a_bloom_with_only_half_of_an_event_excludes_it() -> None:
     (portal, deposit), (system_config, update) = wanted_events(RULES)
-    assert bloom_excludes_logs(bloom_of([]), RULES)
-    assert bloom_excludes_logs(bloom_of([portal]), RULES)
-    assert bloom_excludes_logs(bloom_of([portal, update]), RULES)
-    assert bloom_excludes_logs(bloom_of([system_config, deposit]), RULES)
+    assert bloom_excludes_logs(logs_bloom([]), RULES)
+    assert bloom_excludes_logs(logs_bloom([portal]), RULES)
+    assert bloom_excludes_logs(logs_bloom([portal, update]), RULES)
+    assert bloom_excludes_logs(logs_bloom([system_config, deposit]), RULES)
 
 
 def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recording) -> None:
@@ -33,8 +33,8 @@ def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recordin
         for raw in (block.receipts or ())[:40]:
             for address, topics, _ in decode_receipt(raw).logs:
                 if topics:
-                    assert bloom_of([address, topics[0]]) == bytes(
-                        a & b for a, b in zip(bloom_of([address, topics[0]]), bloom, strict=True)
+                    assert logs_bloom([address, topics[0]]) == bytes(
+                        a & b for a, b in zip(logs_bloom([address, topics[0]]), bloom, strict=True)
                     )
 
 

@@ -149,8 +149,6 @@ def test_sealed_payloads_that_pass(transactions: tuple[bytes, ...]) -> None:
 
 def test_references_from_json() -> None:
     assert block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
-    found = block_refs.l1_ref_from_json(block_json() | {"transactions": []})
-    assert (found.hash, found.number, found.parent_hash, found.timestamp) == (REF.hash, 41, b"\x11" * 32, 1002)
 
 
 def test_payloads_from_json() -> None:
@@ -206,7 +204,6 @@ def test_json_without_l1_info_has_no_reference(transactions: Any) -> None:
 @pytest.mark.parametrize("block", [None, [], "0x", 7])
 def test_what_is_no_block(block: Any) -> None:
     for read in (
-        block_refs.l1_ref_from_json,
         block_refs.payload_from_block_json,
         lambda found: block_refs.l2_ref_from_json(CONFIG, found),
     ):

@@ -165,11 +165,3 @@ def test_all_failures_of_a_block_are_named() -> None:
     transactions, failures = deposits.user_deposits([bad[0], portal_log(good, 4), bad[1]], ZERO_HASH)
     assert len(transactions) == 1
     assert [each.log_index for each in failures] == [3, 9]
-
-
-def test_which_logs_must_be_deposits() -> None:
-    topics = (DEPOSIT_TOPIC, ZERO_HASH)
-    assert deposits.is_deposit_log(Log(PORTAL, topics, b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(b"\x78" * 20, topics, b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(PORTAL, (ZERO_HASH, DEPOSIT_TOPIC), b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(PORTAL, (), b"", 0), PORTAL)

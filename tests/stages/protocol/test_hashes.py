@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import hashes, headers
-from rollup_node.stages.protocol.hashes import OutputError
 from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -75,33 +75,18 @@ def test_withdrawals_root_of_a_real_block(shared_data: Path) -> None:
 WORDS = st.binary(min_size=32, max_size=32)
 
 
-@given(WORDS, WORDS, WORDS)
-def test_outputs_go_there_and_back(state: bytes, storage: bytes, block: bytes) -> None:
-    assert hashes.decode_output(hashes.output_preimage(state, storage, block)) == (state, storage, block)
-
-
-@pytest.mark.parametrize(
-    ("preimage", "text"),
-    [(b"", "invalid output"), (bytes(31), "invalid output"), (bytes(127), "invalid output"), (bytes(129), "output")],
-)
-def test_outputs_of_another_size(preimage: bytes, text: str) -> None:
-    with pytest.raises(OutputError, match=text):
-        hashes.decode_output(preimage)
-
-
-def test_outputs_of_another_version() -> None:
-    with pytest.raises(OutputError, match="version"):
-        hashes.decode_output(b"\x01" * 128)
+def test_the_output_root_of_version_0() -> None:
+    """[HSH18]"""
+    state, storage, block = (bytes([each]) * 32 for each in (1, 2, 3))
+    assert hashes.output_root(state, storage, block) == keccak256(bytes(32) + state + storage + block)
 
 
 @given(st.integers(0, 2**64 - 1), st.dictionaries(st.integers(0, 2**64), WORDS, min_size=1, max_size=4))
 def test_super_roots_do_not_depend_on_the_order(timestamp: int, outputs: dict[int, bytes]) -> None:
+    """[HSH21]"""
     pairs = sorted(outputs.items())
     assert hashes.super_root(timestamp, pairs) == hashes.super_root(timestamp, reversed(pairs))
-    assert hashes.decode_super(hashes.super_preimage(timestamp, pairs)) == (timestamp, tuple(pairs))
-
-
-@pytest.mark.parametrize("preimage", [b"", b"\x01" * 72, b"\x01" * 74, b"\x02" + bytes(72)])
-def test_super_roots_of_another_form(preimage: bytes) -> None:
-    with pytest.raises(OutputError):
-        hashes.decode_super(preimage)
+    preimage = hashes.super_preimage(timestamp, pairs)
+    assert (preimage[0], int.from_bytes(preimage[1:9], "big")) == (1, timestamp)
+    chains = [preimage[at : at + 64] for at in range(9, len(preimage), 64)]
+    assert [(int.from_bytes(chain[:32], "big"), chain[32:]) for chain in chains] == pairs

@@ -109,22 +109,6 @@ def test_json_headers_name_the_bad_field(name: str, text: Any) -> None:
         headers.header_from_json(as_json(header(8)) | {name: text})
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"difficulty": 1}, "difficulty"),
-        ({"nonce": b"\x01" * 8}, "nonce"),
-        ({"base_fee": None}, "base fee"),
-        ({"extra_data": bytes(33)}, "extraData of 33 bytes"),
-        ({"uncles_hash": bytes(32)}, "uncles"),
-    ],
-)
-def test_what_no_header_has_since_the_merge(changes: dict[str, Any], text: str) -> None:
-    assert headers.post_merge_problem(header()) is None
-    assert text in (headers.post_merge_problem(header(**changes)) or "")
-    assert headers.post_merge_problem(header(number=0, difficulty=5)) is None
-
-
 def test_what_derivation_reads() -> None:
     found = headers.l1_header(header(), b"\x0f" * 32)
     assert (found.hash, found.number, found.mix_hash, found.base_fee) == (b"\x0f" * 32, 6582944, b"\x06" * 32, 7)
@@ -142,7 +126,6 @@ def test_real_l1_headers(shared_data: Path) -> None:
         found = headers.decode_header(raw)
         assert headers.encode_header(found) == raw
         assert headers.header_hash(found).hex() == block["hash"][2:]
-        assert headers.post_merge_problem(found) is None
         assert parent in (b"", found.parent_hash)
         parent = headers.header_hash(found)
     assert len(lines) == 81

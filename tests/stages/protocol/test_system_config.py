@@ -60,8 +60,6 @@ def applied(*logs: Log, rules: L1Rules = AFTER) -> SystemConfig:
 )
 def test_each_type(log: Log, changes: dict[str, Any]) -> None:
     assert applied(log) == applied(log, rules=BEFORE) == msgspec.structs.replace(START, **changes)
-    assert system_config.is_config_log(log, L1_CONFIG)
-    assert not system_config.is_config_log(log, b"\x98" * 20)
 
 
 def test_fee_scalars_by_the_time_of_the_l1_block() -> None:

@@ -151,13 +151,19 @@ def test_what_activation_blocks_do() -> None:
     assert kept == ["karst"]
 
 
-def test_the_first_fork_that_is_crossed() -> None:
+def test_only_the_first_fork_crossed_switches_stages() -> None:
+    """[PS3, PS4]"""
     both = schedule({"granite": 10, "holocene": 10, "isthmus": 20})
-    assert both.first_crossed(9, 10) == "granite"
-    assert both.first_crossed(10, 20) == "isthmus"
-    assert both.first_crossed(10, 19) is None
-    assert both.first_crossed(0, 5) is None
-    assert schedule({"holocene": 10}).first_crossed(5, 30) == "holocene"
+    assert not both.switches_stages(9, 10), "granite is crossed first"
+    assert not both.switches_stages(10, 20)
+    assert not both.switches_stages(0, 5)
+    alone = schedule({"granite": 5, "holocene": 10, "isthmus": 20})
+    assert [alone.switches_stages(old, new) for old, new in ((5, 9), (9, 10), (9, 30), (10, 30))] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_genesis_and_early_times_activate_nothing() -> None:
