@@ -7,7 +7,6 @@ import msgspec
 import orjson
 
 from rollup_node.stages.l1.filter import Filter, bloom_excludes_logs
-from rollup_node.stages.protocol.hashes import withdrawals_root
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import inbox_transactions
@@ -16,6 +15,7 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import U64_MASK, Hash, InboxTransaction, L1BlockRef, L1Header
+from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, shown
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info

@@ -1,6 +1,5 @@
 """Logs blooms: a header whose bloom excludes an address or topic proves that no log has it."""
 
-
 from rollup_node.stages.protocol.keccak import keccak256
 
 _BITS = 2048

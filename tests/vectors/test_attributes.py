@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol import deposits, hashes, headers, l1_info, mpt, system_config
+from rollup_node.stages.protocol import deposits, headers, l1_info, mpt, system_config
+from rollup_node.stages.protocol import output_root as output_roots
 from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data
@@ -352,14 +353,14 @@ def payload_hash(given: Any, want: Any) -> None:
 
 
 def output_root(given: Any, want: Any) -> None:
-    assert hashes.output_root(*map(raw, given)) == raw(want)
+    assert output_roots.output_root(*map(raw, given)) == raw(want)
 
 
 def super_root(given: Any, want: Any) -> None:
     timestamp, chains = given
     pairs = [(chain_id, raw(output)) for chain_id, output in chains]
-    assert hashes.super_root(timestamp, pairs) == raw(want[0])
-    preimage = hashes.super_preimage(timestamp, pairs)
+    assert output_roots.super_root(timestamp, pairs) == raw(want[0])
+    preimage = output_roots.super_preimage(timestamp, pairs)
     assert len(preimage) == want[1]
 
 

@@ -26,8 +26,8 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config_json import rollup_config_object
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash

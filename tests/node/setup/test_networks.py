@@ -35,7 +35,10 @@ def test_all_networks_are_there_and_every_configuration_is_good() -> None:
     assert len(network_names()) == NUMBER
     for name in network_names():
         config = find_network(name).config
-        assert parse_rollup_config(json.dumps(rollup_config_object(config)).encode()).config.fork_times == config.fork_times
+        assert (
+            parse_rollup_config(json.dumps(rollup_config_object(config)).encode()).config.fork_times
+            == config.fork_times
+        )
         if name not in WITHOUT_PRIOR_FORKS:
             check_config(config)
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol import block_refs
+from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.hashes import payload_block_hash, payload_header
 from rollup_node.stages.protocol.headers import _FIELDS, decode_header
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol import system_config
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.table import FORK_NAMES

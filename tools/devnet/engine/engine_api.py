@@ -5,6 +5,7 @@ import hashlib
 from functools import partial
 from typing import Any, NamedTuple
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
     attributes_from_json,
@@ -13,7 +14,6 @@ from rollup_node.stages.protocol.engine_json import (
     payload_to_json,
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
