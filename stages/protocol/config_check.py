@@ -1,7 +1,7 @@
 """Is a chain configuration usable? The checks of attributes-rules 8.1 in their order, with their texts."""
 
 from rollup_node.stages.protocol.config import AltDaConfig, RollupConfig
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
 
 KECCAK_COMMITMENT = "KeccakCommitment"
@@ -22,7 +22,7 @@ def check_config(config: RollupConfig) -> None:
         or _problem_of_addresses(config)
         or _problem_of_chain_ids(config)
         or (_problem_of_alt_da(config.alt_da) if config.alt_da is not None else None)
-        or fork_order_problem(config.fork_times, config.genesis.l2_time)
+        or fork_order_error(config.fork_times, config.genesis.l2_time)
     )
     if problem is not None:
         raise ConfigError(problem)

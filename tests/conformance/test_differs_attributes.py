@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.deposits import (
 )
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
@@ -241,11 +241,11 @@ def forks_stand_alone_and_in_order() -> None:
     assert schedule.l2(10).beacon_root and not schedule.l2(10).withdrawals
     assert not schedule.l1(10).span_batches
     times = {name: 5 for name in forks_until("isthmus") if name != "bedrock"}
-    assert fork_order_problem(times, 0) is None
-    assert fork_order_problem({**times, "karst": 9}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 8}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 9) is None
+    assert fork_order_error(times, 0) is None
+    assert fork_order_error({**times, "karst": 9}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 8}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 9}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 9}, 9) is None
 
 
 @case("differs_a13")

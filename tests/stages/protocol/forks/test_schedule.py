@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.forks.rules import EpochRules, L1InfoFormat, L1Rules, L2Rules
+from rollup_node.stages.protocol.forks.rules import (
+    BatchStageKind,
+    ChannelStageKind,
+    EpochRules,
+    L1InfoFormat,
+    L1Rules,
+    L2Rules,
+)
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
@@ -47,8 +54,8 @@ def test_all_rules_of_the_newest_fork() -> None:
         read_any_ready_channel=True,
         span_batches=True,
         contiguous_frames=True,
-        channel_stage="assembler",
-        batch_stage="stage",
+        channel_stage=ChannelStageKind.CHANNEL_ASSEMBLER,
+        batch_stage=BatchStageKind.BATCH_STAGE,
         strict_batch_times=True,
         replace_invalid_payloads=True,
         packed_fee_scalars=True,
@@ -142,7 +149,7 @@ def test_what_activation_blocks_do() -> None:
         for activation in schedule({name: 10}).activations(10):
             assert activation.bundle == activation.fork == name
             refused += [name] * activation.user_transactions_refused
-            empty += [name] * activation.sequencer_leaves_empty
+            empty += [name] * activation.sequencer_no_tx_pool
             roomy += [name] * activation.extra_gas
             kept += [name] * activation.extra_gas_may_be_kept
     assert empty == ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"]
