@@ -19,9 +19,9 @@ from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailu
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, shown, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.types import BlockId
 
-METHOD_NOT_FOUND = -32601
 PRUNED_HISTORY = 4444
 NOT_FOUND = ("block not found", "unknown block", "header not found")
 TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")

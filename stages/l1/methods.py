@@ -3,10 +3,12 @@ those that turned out not to work (node-behaviour 2.10)."""
 
 from typing import NamedTuple
 
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+
 RETRY_SECONDS = 60.0
 ONE_BY_ONE = "eth_getTransactionReceipt"
 
-_UNUSABLE_CODES = (-32600, -32601, -32602)
+_UNUSABLE_CODES = (INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS)
 _UNUSABLE_TEXTS = (
     "unsupported method",
     "unknown method",

@@ -8,8 +8,8 @@ from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.channels import encode_blob
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import (
     BATCHER,
@@ -133,7 +133,7 @@ def receipts_fail_once() -> None:
 
     def receipts(block_hash: str) -> Any:
         if failures:
-            raise RpcError(-32000, failures.pop())
+            raise JsonRpcError(-32000, failures.pop())
         return served["eth_getBlockReceipts"](block_hash)
 
     async def use() -> None:

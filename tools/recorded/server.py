@@ -18,14 +18,9 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import (
-    SERVER_ERROR,
-    JsonRpc,
-    Listener,
-    Method,
-    RpcError,
-    application,
-)
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
 
 SEPOLIA_CHAIN_ID = 11_155_111
@@ -71,7 +66,7 @@ class RecordedL1:
                 for answer in block.receipts_json():
                     if answer["transactionHash"] == transaction:
                         return answer
-        raise RpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
+        raise JsonRpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
 
     def _find(self, block: str) -> RecordedBlock:
         is_hash = len(block) == 66
@@ -82,7 +77,7 @@ def _or_error(answer: Any) -> Any:
     try:
         return answer()
     except Missing as error:
-        raise RpcError(SERVER_ERROR, str(error)) from error
+        raise JsonRpcError(SERVER_ERROR, str(error)) from error
 
 
 class RecordedBeacon:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block, Chain
 from rollup_node.tools.devnet.chain.json_forms import (
     bare_transaction_json,
@@ -21,7 +23,7 @@ from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, Store
 from rollup_node.tools.devnet.evm.state_transition.transition import Outcome
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 REVERTED = 3
 TIP = 1_000_000
@@ -118,7 +120,7 @@ class EthApi:
         """As `find`; an error where there is none."""
         block = self.find(tag)
         if block is None:
-            raise RpcError(SERVER_ERROR, "header not found")
+            raise JsonRpcError(SERVER_ERROR, "header not found")
         return block
 
     def state(self, tag: Any) -> State:
@@ -193,7 +195,7 @@ class EthApi:
                     pairs = zip(entry.outcome.logs, logs_json(entry, place), strict=True)
                     found.extend(form for log, form in pairs if _matches(wanted, log.address, log.topics))
             if len(found) > _MAX_LOGS:
-                raise RpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
+                raise JsonRpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
         return found
 
     # --- state -----------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class EthApi:
 
     def proof(self, address: Any, slots: Any, tag: Any = "latest") -> dict[str, Any]:
         if not isinstance(slots, list):
-            raise RpcError(INVALID_PARAMS, "storage keys must be a list")
+            raise JsonRpcError(INVALID_PARAMS, "storage keys must be a list")
         state, owner = self.state(tag), address_from_hex(address)
         keys = [(slot, from_quantity(slot, 256)) for slot in slots]
         return {
@@ -251,11 +253,11 @@ class EthApi:
         try:
             outcome = run(state, self._ledger.evm_rules(block.header.timestamp), self._context(block), call, gas)
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
         if not outcome.succeeded:
             if outcome.problem == "execution reverted":
-                raise RpcError(REVERTED, outcome.problem, to_hex(outcome.output))
-            raise RpcError(SERVER_ERROR, outcome.problem)
+                raise JsonRpcError(REVERTED, outcome.problem, to_hex(outcome.output))
+            raise JsonRpcError(SERVER_ERROR, outcome.problem)
         return outcome
 
     def _context(self, block: Block) -> BlockContext:
@@ -294,12 +296,12 @@ class EthApi:
         try:
             return to_hex(self._ledger.send(from_hex(raw)))
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RpcError(INVALID_PARAMS, "expected an object")
+        raise JsonRpcError(INVALID_PARAMS, "expected an object")
     return value
 
 
@@ -308,7 +310,7 @@ def _filter(query: dict[str, Any]) -> Filter:
     addresses = address if isinstance(address, list) else [address]
     topics = query.get("topics") or []
     if not isinstance(topics, list) or len(topics) > 4:
-        raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
+        raise JsonRpcError(INVALID_PARAMS, "topics must be a list of at most 4")
     return Filter(
         addresses=None if address is None else frozenset(map(address_from_hex, addresses)),
         topics=tuple(_topic(topic) for topic in topics),

@@ -15,13 +15,15 @@ from rollup_node.stages.protocol.engine_json import (
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
 from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002
@@ -108,7 +110,7 @@ class EngineApi:
         chain = self._ledger.chain
         block = chain.get(label)
         if block is None or block.number > head.number or chain.ancestor(head, block.number).hash != label:
-            raise RpcError(
+            raise JsonRpcError(
                 INVALID_FORKCHOICE, "Invalid forkchoice state", {"err": f"{to_hex(label)} is not on the chain"}
             )
         return block
@@ -148,7 +150,7 @@ class EngineApi:
                 raise _invalid_attributes(f"{name} {'is missing' if wanted else 'before its fork'}")
         if version != rules.attributes_version:
             text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         return attributes
 
     # --- payloads --------------------------------------------------------------------------------------------------
@@ -156,11 +158,11 @@ class EngineApi:
     def _get_payload(self, version: int, identity: Any) -> dict[str, Any]:
         job = self._jobs.get(identity) if isinstance(identity, str) else None
         if job is None:
-            raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
+            raise JsonRpcError(UNKNOWN_PAYLOAD, "Unknown payload")
         wanted = self._rules(job.time).get_payload_version
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         block = job.seal(self._ledger, from_pool=True)
         self._built[block.hash] = block
         while len(self._built) > _MAX_JOBS:
@@ -171,15 +173,15 @@ class EngineApi:
         self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
     ) -> dict[str, Any]:
         if blob_hashes or requests:
-            raise RpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
+            raise JsonRpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
         try:
             payload = payload_from_json(found, None if beacon_root is None else hash_from_hex(beacon_root))
         except PayloadError as error:
-            raise RpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
         wanted = self._rules(payload.timestamp).new_payload_version
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_newPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         if payload_block_hash(payload) != payload.block_hash:
             return _status(
                 "INVALID", None, f"blockhash mismatch: the payload hashes to {to_hex(payload_block_hash(payload))}"
@@ -214,7 +216,7 @@ class EngineApi:
 
 def _heads(state: Any) -> Heads:
     if not isinstance(state, dict):
-        raise RpcError(INVALID_PARAMS, "expected a forkchoice state object")
+        raise JsonRpcError(INVALID_PARAMS, "expected a forkchoice state object")
     return Heads(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
 
 
@@ -230,8 +232,8 @@ def _forkchoice(status: dict[str, Any], job: str | None = None) -> dict[str, Any
     return {"payloadStatus": status, "payloadId": job}
 
 
-def _invalid_attributes(reason: str) -> RpcError:
-    return RpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
+def _invalid_attributes(reason: str) -> JsonRpcError:
+    return JsonRpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
 
 
 def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:

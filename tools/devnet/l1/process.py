@@ -11,17 +11,12 @@ from typing import Any
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.ledger import L1Ledger
-from rollup_node.tools.devnet.serving.jsonrpc_server import (
-    INVALID_PARAMS,
-    JsonRpc,
-    Listener,
-    Method,
-    RpcError,
-    application,
-)
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64
@@ -50,7 +45,7 @@ class L1Methods:
         """Replaces the last blocks; the hash of the new head."""
         number = depth if isinstance(depth, int) else from_quantity(depth)
         if not 1 <= number <= MAX_REORG:
-            raise RpcError(INVALID_PARAMS, f"a reorganisation replaces 1 to {MAX_REORG} blocks, not {number}")
+            raise JsonRpcError(INVALID_PARAMS, f"a reorganisation replaces 1 to {MAX_REORG} blocks, not {number}")
         return to_hex(self._ledger.reorganise(number).hash)
 
 

@@ -14,7 +14,8 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import BlockId
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 Methods = dict[str, Callable[..., Any]]
 NOWHERE = BlockId(0, bytes(32))
@@ -55,7 +56,7 @@ def test_absent_blocks_are_none_however_they_are_told() -> None:
     def by_number(number: str, full: bool) -> Any:
         if number == "0x1":
             return None
-        raise RpcError(-32000, "header not found" if number in ("0x2", "finalized") else "boom")
+        raise JsonRpcError(-32000, "header not found" if number in ("0x2", "finalized") else "boom")
 
     async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
@@ -91,7 +92,7 @@ def test_receipts_that_stay_away_are_none_and_errors_are_errors() -> None:
     assert against([{"eth_getBlockReceipts": lambda each: None}], use) is None
 
     def fails(each: str) -> Any:
-        raise RpcError(-32005, "limit exceeded")
+        raise JsonRpcError(-32005, "limit exceeded")
 
     for method, kind in (("eth_getTransactionReceipt", "basic"), ("eth_getBlockReceipts", "standard")):
         with pytest.raises(RpcFailure, match="limit exceeded"):
@@ -103,7 +104,7 @@ def test_a_method_that_goes_missing_gives_way_to_the_next() -> None:
 
     def whole(block_hash: str) -> Any:
         asked.append("whole")
-        raise RpcError(-32601, "the method does not exist")
+        raise JsonRpcError(-32601, "the method does not exist")
 
     def single(transaction: str) -> Any:
         asked.append("single")

@@ -17,10 +17,11 @@ from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConf
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, l1_genesis
 from rollup_node.tools.devnet.l1.ledger import L1Ledger
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 SIGNER = bytes.fromhex("f39fd6e51aad88f6f4ce6ab8827279cfffb92266")
 CONTRACT = bytes.fromhex("6900000000000000000000000000000000000002")
@@ -104,7 +105,7 @@ def test_what_was_read_stays_when_l1_fails_later() -> None:
 
     def proof(*parameters: Any) -> Any:
         if is_away[0]:
-            raise RpcError(-32000, "missing trie node")
+            raise JsonRpcError(-32000, "missing trie node")
         return api["eth_getProof"](*parameters)
 
     async def scene(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:

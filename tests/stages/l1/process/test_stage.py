@@ -33,8 +33,9 @@ from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConf
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlockId, L1Block
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.chain import Recording
 from rollup_node.tools.recorded.server import RecordedL1
 
@@ -186,7 +187,7 @@ def test_receipts_by_other_methods(kind: str, recording: Recording, rules: Filte
     single = {each["transactionHash"]: each for each in recording.block(6_582_933).receipts_json()}
 
     def unknown(*_: Any) -> Any:
-        raise RpcError(-32601, "the method does not exist/is not available")
+        raise JsonRpcError(-32601, "the method does not exist/is not available")
 
     overrides: Methods = {
         "basic": {"eth_getBlockReceipts": unknown, "eth_getTransactionReceipt": lambda key: single[key]},
@@ -223,7 +224,7 @@ def test_a_block_that_fails_delays_no_other(recording: Recording, rules: Filter)
 
     def by_number(number: str, full: bool) -> Any:
         if number == hex(FIRST + 3):
-            raise RpcError(-32000, "database is down")
+            raise JsonRpcError(-32000, "database is down")
         return served["eth_getBlockByNumber"](number, full)
 
     async def use() -> None:

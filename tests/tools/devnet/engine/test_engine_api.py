@@ -9,8 +9,8 @@ from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 
 ZERO = bytes(32)
 
@@ -133,10 +133,10 @@ def test_labels_follow_and_must_be_ancestors(small_chain: Any) -> None:
     side = Engine(small)
     other = side.extend(small.transfer(0, 0)).block_hash
     for safe, finalized in ((other, ZERO), (ZERO, b"\x01" * 32)):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.follow(hashes[3], safe, finalized)
         assert raised.value.code == -38002
-    with pytest.raises(RpcError):
+    with pytest.raises(JsonRpcError):
         engine.follow(hashes[0], hashes[2])
     assert chain.head.hash == hashes[3]
 
@@ -163,14 +163,14 @@ def test_attributes_must_fit_their_time(small_chain: Any) -> None:
     given = attributes_to_json(small.attributes(head.header))
     update = engine.methods["engine_forkchoiceUpdatedV3"]
     for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             update(state(head.hash), {key: value for key, value in given.items() if key != change})
         assert raised.value.code == -38003 and change in raised.value.message
     for changed in ({"timestamp": hex(head.header.timestamp)}, {"transactions": [*given["transactions"], "0x02c0"]}):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             update(state(head.hash), given | changed)
         assert raised.value.code == -38003
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(JsonRpcError) as raised:
         engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), given)
     assert raised.value.code == -38005
     assert update(state(head.hash), given | {"minBaseFee": "0x0"})["payloadId"]
@@ -182,23 +182,23 @@ def test_versions_and_shapes_are_checked(small_chain: Any) -> None:
     payload = engine.extend()
     identity = engine.start(payload.block_hash, small.attributes(engine.ledger.chain.head.header))
     for version in (1, 2, 3, 5):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods[f"engine_getPayloadV{version}"](identity)
         assert raised.value.code == -38005
     for unknown in ("0x0000000000000000", 7, None):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods["engine_getPayloadV4"](unknown)
         assert raised.value.code == -38001
     body, root = payload_to_json(payload), to_hex(payload.parent_beacon_root or ZERO)
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(JsonRpcError) as raised:
         engine.methods["engine_newPayloadV3"](body, [], root)
     assert raised.value.code == -38005
     for parameters in (({},), (body | {"stateRoot": "0x"}, [], root, []), (body, ["0x01"], root, [])):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods["engine_newPayloadV4"](*parameters)
         assert raised.value.code == -32602
     for nonsense in (None, {}, {"headBlockHash": "0x12"}):
-        with pytest.raises((RpcError, HexError)):
+        with pytest.raises((JsonRpcError, HexError)):
             engine.methods["engine_forkchoiceUpdatedV3"](nonsense)
     names = engine.methods["engine_exchangeCapabilities"]([])
     assert "engine_newPayloadV4" in names and "engine_exchangeCapabilities" not in names
