@@ -25,7 +25,7 @@ from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.blobs.beacon_api import Candidate
 from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.l1.filter import filter_of
+from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
@@ -108,7 +108,7 @@ def _fetch(url: str, method: str, *params: Any) -> bytes:
 
 
 def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Block:
-    rules = filter_of(config)
+    rules = filter_of_rollup(config)
     result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, rules))
     if isinstance(result, l1_tasks.NeedsReceipts):
         receipts = _fetch(url, "eth_getBlockReceipts", hex(number))

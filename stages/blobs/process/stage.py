@@ -3,6 +3,7 @@ hands out their contents, those that derivation waits for first."""
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
@@ -113,7 +114,7 @@ class BlobsStage:
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.activities = [self._work]
+        self.activities: Sequence[PeriodicTask] = [self._work]
         self._verifier = Verifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
         self._server = bus.serve("blobs.contents", self._wanted)

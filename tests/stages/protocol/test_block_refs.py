@@ -13,12 +13,13 @@ from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.headers import _FIELDS, decode_header
+from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
+from rollup_node.tools.devnet.chain.json_forms import header_json
 
 CONFIG = RollupConfig(
     genesis=Genesis(
@@ -93,12 +94,7 @@ def deposit_json() -> dict[str, Any]:
 
 
 def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
-    header = msgspec.structs.asdict(payload_header(payload))
-    found: dict[str, Any] = {}
-    for attribute, name, _, _ in _FIELDS:
-        value = header[attribute]
-        if value is not None:
-            found[name] = hex(value) if isinstance(value, int) else "0x" + value.hex()
+    found = header_json(payload_header(payload))
     return found | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
 
 

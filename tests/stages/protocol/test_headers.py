@@ -1,11 +1,10 @@
-"""Headers: RLP, JSON and hash, on real ones where they are at hand."""
+"""Headers: RLP, JSON and hash, of made-up and of recorded ones."""
 
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import headers, rlp
 from rollup_node.stages.protocol.headers import Header, HeaderError
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.devnet.chain.json_forms import header_json
 
 REQUIRED: dict[str, Any] = {
     "parent_hash": b"\x01" * 32,
@@ -89,15 +89,25 @@ def test_the_number_of_fields_is_bounded(count: int) -> None:
         headers.decode_header(rlp.encode([b""] * count))
 
 
-def as_json(found: Header) -> dict[str, Any]:
-    names = {attribute: name for attribute, name, _, _ in headers._FIELDS}
-    values = {names[name]: value for name, value in msgspec.structs.asdict(found).items() if value is not None}
-    return {name: hex(value) if isinstance(value, int) else "0x" + value.hex() for name, value in values.items()}
+def test_the_fields_in_their_order() -> None:
+    """[HSH1]"""
+    table = {
+        **{"parent_hash": "parentHash", "uncles_hash": "sha3Uncles", "miner": "miner", "state_root": "stateRoot"},
+        **{"transactions_root": "transactionsRoot", "receipts_root": "receiptsRoot", "logs_bloom": "logsBloom"},
+        **{"difficulty": "difficulty", "number": "number", "gas_limit": "gasLimit", "gas_used": "gasUsed"},
+        **{"timestamp": "timestamp", "extra_data": "extraData", "mix_hash": "mixHash", "nonce": "nonce"},
+        **{"base_fee": "baseFeePerGas", "withdrawals_root": "withdrawalsRoot", "blob_gas_used": "blobGasUsed"},
+        **{"excess_blob_gas": "excessBlobGas", "parent_beacon_root": "parentBeaconBlockRoot"},
+        **{"requests_hash": "requestsHash", "block_access_list_hash": "blockAccessListHash"},
+        "slot_number": "slotNumber",
+    }
+    names = [field.json_name for field in headers.HEADER_FIELDS]
+    assert list(zip(Header.__struct_fields__, names, strict=True)) == list(table.items())
 
 
 @pytest.mark.parametrize("optional", range(9))
 def test_json_headers(optional: int) -> None:
-    assert headers.header_from_json(as_json(header(optional)) | {"hash": "0x", "size": "0x5"}) == header(optional)
+    assert headers.header_from_json(header_json(header(optional)) | {"hash": "0x", "size": "0x5"}) == header(optional)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +116,7 @@ def test_json_headers(optional: int) -> None:
 )
 def test_json_headers_name_the_bad_field(name: str, text: Any) -> None:
     with pytest.raises(HeaderError, match=f"^{name}: "):
-        headers.header_from_json(as_json(header(8)) | {name: text})
+        headers.header_from_json(header_json(header(8)) | {name: text})
 
 
 def test_what_derivation_reads() -> None:

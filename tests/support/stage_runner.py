@@ -1,0 +1,59 @@
+"""One stage with the runtime's task runner, a compute worker, and buses in the place of the other processes."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.compute.process import stage as compute
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.topology import CHANNELS
+
+T = TypeVar("T")
+ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
+
+
+@asynccontextmanager
+async def running_stage(
+    role: str, build: Callable[[Bus, Meter], Stage], roles: Iterable[str] = ROLES
+) -> AsyncIterator[dict[str, Bus]]:
+    """Runs the stage that `build` makes for a role; the buses of all roles. What one of its steps raises is raised at
+    the end."""
+    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
+        buses = Bus.for_test(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
+        meter = Meter(role)
+        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
+        stage = build(buses[role], meter)
+        async with pumping(buses):
+            await stage.start()
+            driver = Driver(stage, meter, Problems(stage, meter), role)
+            running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+            try:
+                yield buses
+            finally:
+                driver.stop()
+                await asyncio.wait(running, timeout=1.0)
+                for task in running:
+                    task.cancel()
+                results = await asyncio.gather(*running, return_exceptions=True)
+                await stage.close()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+
+def run_within(seconds: float, main: Callable[[], Awaitable[T]]) -> T:
+    """Runs a coroutine function in a loop of its own. Raises TimeoutError after that many seconds."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await main()
+
+    return asyncio.run(bounded())
