@@ -1,11 +1,11 @@
-"""One stage with the runtime's task runner, a compute worker, and buses in the place of the other processes."""
+"""One stage with a compute worker and buses in the place of the other processes, with or without the task runner."""
 
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
@@ -17,15 +17,21 @@ from rollup_node.stages.io.task import Stage
 from rollup_node.stages.topology import CHANNELS
 
 T = TypeVar("T")
+Build = Callable[[Bus, Meter], Stage]
 ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
 
 
+class StartedStage(NamedTuple):
+    """A stage whose periodic tasks nobody runs, and the buses of all roles."""
+
+    stage: Stage
+    meter: Meter
+    buses: dict[str, Bus]
+
+
 @asynccontextmanager
-async def running_stage(
-    role: str, build: Callable[[Bus, Meter], Stage], roles: Iterable[str] = ROLES
-) -> AsyncIterator[dict[str, Bus]]:
-    """Runs the stage that `build` makes for a role; the buses of all roles. What one of its steps raises is raised at
-    the end."""
+async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[StartedStage]:
+    """Starts the stage that `build` makes for a role, and closes it in the end."""
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
         buses = Bus.for_test(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
         meter = Meter(role)
@@ -33,17 +39,26 @@ async def running_stage(
         stage = build(buses[role], meter)
         async with pumping(buses):
             await stage.start()
-            driver = Driver(stage, meter, Problems(stage, meter), role)
-            running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
             try:
-                yield buses
+                yield StartedStage(stage, meter, buses)
             finally:
-                driver.stop()
-                await asyncio.wait(running, timeout=1.0)
-                for task in running:
-                    task.cancel()
-                results = await asyncio.gather(*running, return_exceptions=True)
                 await stage.close()
+
+
+@asynccontextmanager
+async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[dict[str, Bus]]:
+    """Runs a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
+    async with started_stage(role, build, roles) as (stage, meter, buses):
+        driver = Driver(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        try:
+            yield buses
+        finally:
+            driver.stop()
+            await asyncio.wait(running, timeout=1.0)
+            for task in running:
+                task.cancel()
+            results = await asyncio.gather(*running, return_exceptions=True)
         for result in results:
             if isinstance(result, Exception):
                 raise result

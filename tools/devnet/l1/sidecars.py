@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rollup_node.stages.blobs.kzg import proofs_hold, versioned_hash
+from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
@@ -37,7 +37,7 @@ def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash
         raise InvalidTransaction("the sidecar has another number of blobs than the transaction")
     if tuple(map(versioned_hash, commitments)) != tuple(hashes):
         raise InvalidTransaction("the sidecar's commitments do not match the transaction's hashes")
-    if not proofs_hold(blobs, commitments, proofs):
+    if not verify_proofs(blobs, commitments, proofs):
         raise InvalidTransaction("a proof of the sidecar does not hold")
     found = zip(hashes, blobs, commitments, proofs, strict=True)
     return transaction, {blob_hash: Blob(*parts) for blob_hash, *parts in found}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.blobs.kzg import proofs_hold
+from rollup_node.stages.blobs.kzg import verify_proofs
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction
@@ -67,7 +67,7 @@ def test_a_blob_transaction_brings_its_blobs_to_its_slot(ledger: L1Ledger) -> No
     _mine(ledger)
     ((blob_hash, blob),) = ledger.blobs_at(1) or ()
     assert (blob_hash,) == built.versioned_hashes
-    assert proofs_hold([blob.content], [blob.commitment], [blob.proof])
+    assert verify_proofs([blob.content], [blob.commitment], [blob.proof])
     assert ledger.chain.head.header.blob_gas_used == 131_072
     assert ledger.blobs_at(2) is None
 
