@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, config_of_block, fee_scalars
+from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, fee_scalars, system_config_of_block
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 
@@ -25,7 +25,7 @@ class OriginMismatchError(ResetError):
     """The L1 block to build on does not follow from the parent's."""
 
 
-class DepositsRefusedError(CriticalError):
+class UndecodableDepositsError(CriticalError):
     """Some of the portal's logs do not decode; `failures` says which."""
 
     def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
@@ -34,11 +34,11 @@ class DepositsRefusedError(CriticalError):
         self.failures = failures
 
 
-class L1InfoRefusedError(CriticalError):
+class L1InfoCreationError(CriticalError):
     """The system config in force cannot be told to L2."""
 
 
-class Prepared(NamedTuple):
+class PreparedAttributes(NamedTuple):
     """A template of attributes without user transactions, and the system config it was made with."""
 
     attributes: PayloadAttributes
@@ -53,11 +53,11 @@ def prepare_attributes(
     epoch: L1Header,
     deposits: Iterable[Log],
     config_updates: Iterable[Log],
-) -> Prepared:
+) -> PreparedAttributes:
     """Attributes of the block after `parent` with L1 origin `epoch`: its deposits, and `no_tx_pool` set.
 
     `parent_config` is the one that stands in the parent (3.4). The logs are the epoch's; they count only if it is new
-    to the chain. Raises OriginMismatchError, DepositsRefusedError or L1InfoRefusedError."""
+    to the chain. Raises OriginMismatchError, UndecodableDepositsError or L1InfoCreationError."""
     schedule = config.schedule()
     timestamp = parent.timestamp + config.block_time
     users: tuple[bytes, ...] = ()
@@ -70,7 +70,7 @@ def prepare_attributes(
             )
         users, failures = user_deposits(deposits, epoch.hash)
         if failures:
-            raise DepositsRefusedError(failures)
+            raise UndecodableDepositsError(failures)
         in_force, _ = apply_updates(parent_config, config_updates, schedule.l1(epoch.timestamp))
         sequence_number = 0
     elif parent.l1_origin.hash != epoch.hash:
@@ -85,7 +85,7 @@ def prepare_attributes(
     layout = schedule.l1_info_format(timestamp)
     info = _l1_info(config, l1_chain, layout, in_force, epoch, sequence_number)
     first = l1_info_deposit(info, layout, schedule.l2(timestamp).system_deposits)
-    return Prepared(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
+    return PreparedAttributes(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
 
 
 def _l1_info(
@@ -100,7 +100,7 @@ def _l1_info(
     try:
         scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
     except ScalarError as error:
-        raise L1InfoRefusedError(f"failed to create l1InfoTx: {error}") from None
+        raise L1InfoCreationError(f"failed to create l1InfoTx: {error}") from None
     return L1Info(
         number=epoch.number,
         timestamp=epoch.timestamp,
@@ -150,7 +150,7 @@ def with_transactions(attributes: PayloadAttributes, transactions: Iterable[byte
     return msgspec.structs.replace(attributes, transactions=(*attributes.transactions, *transactions))
 
 
-def config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
+def system_config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
     """The system config that will stand in block `number` once an engine has built it from these attributes.
 
     It is not always the one they were made with: what the block cannot carry is forgotten (3.4)."""
@@ -159,7 +159,7 @@ def config_after(config: RollupConfig, attributes: PayloadAttributes, number: in
         if config.chain_op_config is None:
             raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
         extra_data = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
-    return config_of_block(
+    return system_config_of_block(
         config,
         number=number,
         block_hash=ZERO_HASH,

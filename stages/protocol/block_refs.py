@@ -7,11 +7,11 @@ from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, shown
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.system_config import config_of_block
+from rollup_node.stages.protocol.system_config import system_config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
@@ -21,7 +21,7 @@ class BlockError(ValueError):
     """The block is not one of this rollup, or its JSON is malformed."""
 
 
-def block_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
+def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
     """The reference of a sealed block; BlockError where it has no L1 info or is a foreign genesis."""
     genesis = config.genesis
     if payload.block_number == genesis.l2.number:
@@ -40,9 +40,9 @@ def block_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2B
     )
 
 
-def config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
+def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
     """The system config that stands in a sealed block; system_config.BlockConfigError if it has none."""
-    return config_of_block(
+    return system_config_of_block(
         config,
         number=payload.block_number,
         block_hash=payload.block_hash,
@@ -53,7 +53,7 @@ def config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> System
     )
 
 
-def sealed_problem(config: RollupConfig, payload: ExecutionPayload) -> str | None:
+def sealed_payload_error(config: RollupConfig, payload: ExecutionPayload) -> str | None:
     """Why a payload that an engine has sealed cannot be a block of this rollup, or None (4.6)."""
     transactions = payload.transactions
     if not transactions:
@@ -67,7 +67,7 @@ def sealed_problem(config: RollupConfig, payload: ExecutionPayload) -> str | Non
         if place < last_deposit and not is_deposit(each):
             return f"deposit transaction {last_deposit} stands after transaction {place}, which is none"
     try:
-        block_ref_of_payload(config, payload)
+        l2_ref_of_payload(config, payload)
     except BlockError as error:
         return str(error)
     return None
@@ -144,7 +144,7 @@ def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[byte
 
 def _header_and_hash(block: Any) -> tuple[Header, Hash]:
     if not isinstance(block, dict):
-        raise BlockError(f"expected a block object, got {shown(block)}")
+        raise BlockError(f"expected a block object, got {short_repr(block)}")
     try:
         return header_from_json(block), hash_from_hex(block.get("hash"))
     except (HeaderError, HexError) as error:

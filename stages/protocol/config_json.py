@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_check import MISSING_L1_CHAIN_ID, MISSING_L2_CHAIN_ID, ConfigError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, shown, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, short_repr, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
 TIMED_FORKS = FORK_NAMES[1:]
@@ -95,7 +95,7 @@ class _Table:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | float) else shown(value)
+    return json.dumps(value) if isinstance(value, bool | float) else short_repr(value)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [key for key, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"key {shown(twice)} is given twice")
+        raise ConfigError(f"key {short_repr(twice)} is given twice")
     return found
 
 

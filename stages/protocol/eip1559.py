@@ -47,11 +47,11 @@ def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants:
     """The extraData that an engine writes for attributes: 0,0 becomes the chain's constants."""
     if params is None:
         return b""
-    body = translated(params, constants)
+    body = effective_params(params, constants)
     return b"\x00" + body if min_base_fee is None else b"\x01" + body + min_base_fee.to_bytes(8, "big")
 
 
-def translated(params: bytes, constants: ChainOpConfig) -> bytes:
+def effective_params(params: bytes, constants: ChainOpConfig) -> bytes:
     """Denominator and elasticity with 0,0 replaced by the chain's constants."""
     if any(params):
         return params

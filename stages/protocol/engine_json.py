@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import (
     from_hex_sized,
     from_quantity,
     hash_from_hex,
-    shown,
+    short_repr,
     to_hex,
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -71,7 +71,7 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
     source = _object(found, "payload attributes")
     minimum = source.get("minBaseFee")
     if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
-        raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {shown(minimum)}")
+        raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {short_repr(minimum)}")
     return PayloadAttributes(
         timestamp=_read(source, "timestamp", from_quantity),
         prev_randao=_read(source, "prevRandao", hash_from_hex),
@@ -167,7 +167,7 @@ def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
 
 def _object(found: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
-        raise PayloadError(f"expected an object as {what}, got {shown(found)}")
+        raise PayloadError(f"expected an object as {what}, got {short_repr(found)}")
     return found
 
 
@@ -191,7 +191,7 @@ def _optional(source: Mapping[str, Any], name: str, convert: Callable[[Any], T])
 
 def _transactions(found: Any) -> tuple[bytes, ...]:
     if not isinstance(found, list):
-        raise HexError(f"expected a list, got {shown(found)}")
+        raise HexError(f"expected a list, got {short_repr(found)}")
     return tuple([from_hex(transaction) for transaction in found])
 
 

@@ -15,13 +15,13 @@ def to_hex(data: bytes) -> str:
 def from_hex(text: Any) -> bytes:
     """The bytes of a 0x text; raises HexError for anything else."""
     if not isinstance(text, str) or text[:2] != "0x":
-        raise HexError(f"expected 0x-prefixed hex, got {shown(text)}")
+        raise HexError(f"expected 0x-prefixed hex, got {short_repr(text)}")
     try:
         data = bytes.fromhex(text[2:])
     except ValueError:
-        raise HexError(f"not hex digits, two a byte: {shown(text)}") from None
+        raise HexError(f"not hex digits, two a byte: {short_repr(text)}") from None
     if 2 * len(data) != len(text) - 2:
-        raise HexError(f"not hex digits, two a byte: {shown(text)}")
+        raise HexError(f"not hex digits, two a byte: {short_repr(text)}")
     return data
 
 
@@ -29,7 +29,7 @@ def from_hex_sized(text: Any, size: int) -> bytes:
     """As `from_hex`, of exactly `size` bytes."""
     data = from_hex(text)
     if len(data) != size:
-        raise HexError(f"expected {size} bytes of hex, got {len(data)}: {shown(text)}")
+        raise HexError(f"expected {size} bytes of hex, got {len(data)}: {short_repr(text)}")
     return data
 
 
@@ -51,20 +51,20 @@ def to_quantity(number: int) -> str:
 def from_quantity(text: Any, bits: int = 64) -> int:
     """The number of a hex quantity of at most `bits` bits. Leading zeros are let pass, as many servers send them."""
     if not isinstance(text, str) or text[:2] != "0x" or not 3 <= len(text) <= 66:
-        raise HexError(f"expected a hex quantity, got {shown(text)}")
+        raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     digits = text[2:]
     if not digits.isalnum() or not digits.isascii():
-        raise HexError(f"expected a hex quantity, got {shown(text)}")
+        raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     try:
         number = int(digits, 16)
     except ValueError:
-        raise HexError(f"expected a hex quantity, got {shown(text)}") from None
+        raise HexError(f"expected a hex quantity, got {short_repr(text)}") from None
     if number >> bits:
-        raise HexError(f"quantity has more than {bits} bits: {shown(text)}")
+        raise HexError(f"quantity has more than {bits} bits: {short_repr(text)}")
     return number
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value for an error line, cut to a bounded length."""
     text = repr(value) if isinstance(value, str | int | None) else type(value).__name__
     return text if len(text) <= 80 else text[:77] + "..."

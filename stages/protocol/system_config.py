@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decod
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log
-from rollup_node.stages.protocol.upgrade_transactions import gas_to_take_back
+from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas_to_subtract
 
 CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
 MAX_U32 = 0xFFFFFFFF
@@ -172,7 +172,7 @@ def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> Sys
 # --- reading it back from a block (3.4) ----------------------------------------------------------------------------
 
 
-def config_of_block(
+def system_config_of_block(
     config: RollupConfig,
     *,
     number: int,
@@ -198,7 +198,7 @@ def config_of_block(
         extra = decode_extra_data(extra_data, schedule.l2(timestamp))
     except (L1InfoError, ExtraDataError) as error:
         raise BlockConfigError(str(error)) from None
-    surplus = gas_to_take_back(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
+    surplus = upgrade_gas_to_subtract(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
     if gas_limit < surplus:
         raise BlockConfigError(f"activation block gas limit {gas_limit} below upgrade gas {surplus}")
     return _from_parts(info, layout, extra, gas_limit - surplus)

@@ -20,7 +20,7 @@ class TransactionError(ValueError):
     """The bytes or the JSON are not a transaction of a known type."""
 
 
-class Access(NamedTuple):
+class AccessTuple(NamedTuple):
     """An entry of an access list."""
 
     address: Address
@@ -54,7 +54,7 @@ class Transaction(msgspec.Struct, frozen=True):
     y_parity: int
     r: int
     s: int
-    access_list: tuple[Access, ...] = ()
+    access_list: tuple[AccessTuple, ...] = ()
     max_blob_fee: int = 0
     blob_hashes: tuple[Hash, ...] = ()
     authorizations: tuple[Authorization, ...] = ()
@@ -208,9 +208,9 @@ def _list(item: Any, count: int | None = None) -> list[Any]:
     return item
 
 
-def _access(item: Any) -> Access:
+def _access(item: Any) -> AccessTuple:
     address, slots = _list(item, 2)
-    return Access(rlp.decode_sized(address, 20), tuple(rlp.decode_sized(slot, 32) for slot in _list(slots)))
+    return AccessTuple(rlp.decode_sized(address, 20), tuple(rlp.decode_sized(slot, 32) for slot in _list(slots)))
 
 
 def _authorization(item: Any) -> Authorization:

@@ -79,7 +79,7 @@ def upgrade_gas(activations: Iterable[Activation]) -> int:
     return sum(load_bundle(each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
 
 
-def gas_to_take_back(activations: Iterable[Activation], keep: bool) -> int:
+def upgrade_gas_to_subtract(activations: Iterable[Activation], keep: bool) -> int:
     """Gas to take from an activation block's limit when its system config is read back; `keep` is the chain's
     keep_karst_upgrade_gas."""
     return upgrade_gas(each for each in activations if not (keep and each.extra_gas_may_be_kept))

@@ -25,9 +25,9 @@ from rollup_node.stages.protocol.rlp import encode
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import (
     encode_entry,
-    gas_to_take_back,
     load_bundle,
     upgrade_gas,
+    upgrade_gas_to_subtract,
     upgrade_transactions,
 )
 from rollup_node.tools.importers.upgrades import bundle_entries
@@ -183,7 +183,7 @@ def attributes(given: Any, want: Any) -> None:
         info.origin,
         info.sequence_number,
     )
-    parent_config = system_config.config_of_block(
+    parent_config = system_config.system_config_of_block(
         OP_SEPOLIA,
         number=parent["number"],
         block_hash=raw(parent["hash"]),
@@ -218,7 +218,7 @@ def attributes(given: Any, want: Any) -> None:
 
 
 def config_of_block(given: Any, want: Any) -> None:
-    found = system_config.config_of_block(
+    found = system_config.system_config_of_block(
         OP_SEPOLIA,
         number=given["number"],
         block_hash=raw(given["hash"]),
@@ -294,8 +294,8 @@ def upgrade_gas_taken_back(given: Any, want: Any) -> None:
     assert upgrade_gas(activations) == given["gas"]
     limit = given["base"] + upgrade_gas(activations)
     assert limit == want["activation"]
-    assert limit - gas_to_take_back(activations, keep=False) == want["next"]
-    assert limit - gas_to_take_back(activations, keep=True) == want["next_kept"]
+    assert limit - upgrade_gas_to_subtract(activations, keep=False) == want["next"]
+    assert limit - upgrade_gas_to_subtract(activations, keep=True) == want["next_kept"]
     event = Log(
         b"\x05" * 20,
         (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, (2).to_bytes(32, "big")),
@@ -308,7 +308,7 @@ def upgrade_gas_taken_back(given: Any, want: Any) -> None:
 
 def upgrade_gas_of_lagoon(given: Any, want: Any) -> None:
     activations = ForkSchedule({"lagoon": 1000}, 2, 300, 600).activations(1000)
-    assert upgrade_gas(activations) == want == gas_to_take_back(activations, keep=True)
+    assert upgrade_gas(activations) == want == upgrade_gas_to_subtract(activations, keep=True)
 
 
 def upgrade_table(given: Any, want: Any) -> None:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import attributes as builder
 from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.attributes import (
-    DepositsRefusedError,
-    L1InfoRefusedError,
+    L1InfoCreationError,
     OriginMismatchError,
-    Prepared,
-    config_after,
+    PreparedAttributes,
+    UndecodableDepositsError,
     prepare_attributes,
+    system_config_after,
 )
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, is_deposit
@@ -32,8 +32,8 @@ from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.system_config import (
     CONFIG_UPDATE_TOPIC,
-    config_of_block,
     packed_scalar,
+    system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
@@ -83,7 +83,7 @@ def prepared(
     deposits: tuple[Log, ...] = (),
     updates: tuple[Log, ...] = (),
     parent: L2BlockRef = PARENT,
-) -> Prepared:
+) -> PreparedAttributes:
     return prepare_attributes(config, L1_CHAINS[1], parent, system, origin, deposits, updates)
 
 
@@ -181,7 +181,7 @@ def test_an_origin_of_the_same_time_is_allowed_and_numbers_may_jump() -> None:
 
 def test_bad_deposits_are_critical_and_named() -> None:
     bad = tuple(Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9))
-    with pytest.raises(DepositsRefusedError) as raised:
+    with pytest.raises(UndecodableDepositsError) as raised:
         prepared(until("jovian"), epoch(), deposits=(portal_log(5, 1), *bad))
     assert [each.log_index for each in raised.value.failures] == [3, 9]
     assert isinstance(raised.value, CriticalError)
@@ -199,15 +199,15 @@ def test_no_logs_whatever_end_in_anything_but_a_named_error(deposits: Any, updat
     config = until(fork)
     try:
         built = prepared(config, epoch(), deposits=tuple(deposits), updates=tuple(updates)).attributes
-    except (DepositsRefusedError, L1InfoRefusedError):
+    except (UndecodableDepositsError, L1InfoCreationError):
         return
     assert is_deposit(built.transactions[0])
-    assert config_after(config, built, 50).batcher == CONFIG.batcher or updates
+    assert system_config_after(config, built, 50).batcher == CONFIG.batcher or updates
 
 
 def test_an_unreadable_scalar_is_critical_from_ecotone_on() -> None:
     strange = msgspec.structs.replace(CONFIG, scalar=b"\x02" + bytes(31))
-    with pytest.raises(L1InfoRefusedError, match="failed to create l1InfoTx"):
+    with pytest.raises(L1InfoCreationError, match="failed to create l1InfoTx"):
         prepared(until("ecotone"), system=strange)
     assert prepared(until("delta"), system=strange).config == strange
     assert prepared(until("ecotone", TIME), system=strange).config == strange, "its activation block is of the old form"
@@ -266,7 +266,7 @@ ODD = SystemConfig(
 
 
 def after(config: RollupConfig, system: SystemConfig = ODD) -> SystemConfig:
-    return config_after(config, prepared(config, system=system).attributes, PARENT.number + 1)
+    return system_config_after(config, prepared(config, system=system).attributes, PARENT.number + 1)
 
 
 def test_a_settled_chain_keeps_everything_but_unused_bytes() -> None:
@@ -324,7 +324,7 @@ def test_v0_scalars_become_v1_and_words_stay_before_ecotone() -> None:
 def test_holocene_needs_the_constants_of_the_chain() -> None:
     config = until("holocene", chain_op_config=None)
     with pytest.raises(CriticalError, match="chain_op_config"):
-        config_after(config, prepared(config).attributes, 50)
+        system_config_after(config, prepared(config).attributes, 50)
 
 
 def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
@@ -342,7 +342,7 @@ def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
         reference = L2BlockRef(
             parent_hash, parent.number, parent.parent_hash, parent.timestamp, info.origin, info.sequence_number
         )
-        system = config_of_block(
+        system = system_config_of_block(
             config,
             number=parent.number,
             block_hash=parent_hash,
@@ -364,4 +364,4 @@ def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
             header.gas_limit,
         )
         assert (found.parent_beacon_root, found.fee_recipient) == (header.parent_beacon_root, header.miner)
-        assert config_after(config, found, header.number) == system
+        assert system_config_after(config, found, header.number) == system

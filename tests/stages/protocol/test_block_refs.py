@@ -102,22 +102,22 @@ REF = L2BlockRef(PAYLOAD.block_hash, 41, b"\x11" * 32, 1002, BlockId(5, b"\x08" 
 
 
 def test_references_of_payloads() -> None:
-    assert block_refs.block_ref_of_payload(CONFIG, PAYLOAD) == REF
+    assert block_refs.l2_ref_of_payload(CONFIG, PAYLOAD) == REF
     genesis = changed(block_number=40, block_hash=b"\x02" * 32, transactions=())
-    assert block_refs.block_ref_of_payload(CONFIG, genesis) == L2BlockRef(
+    assert block_refs.l2_ref_of_payload(CONFIG, genesis) == L2BlockRef(
         b"\x02" * 32, 40, b"\x11" * 32, 1002, CONFIG.genesis.l1, 0
     )
 
 
 def test_a_foreign_genesis_is_refused() -> None:
     with pytest.raises(BlockError, match="expected L2 genesis hash"):
-        block_refs.block_ref_of_payload(CONFIG, changed(block_number=40))
+        block_refs.l2_ref_of_payload(CONFIG, changed(block_number=40))
     with pytest.raises(BlockError, match="expected L2 genesis hash"):
         block_refs.l2_ref_from_json(CONFIG, block_json() | {"number": "0x28"})
 
 
 def test_the_config_of_a_payload() -> None:
-    found = block_refs.config_of_payload(CONFIG, PAYLOAD)
+    found = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
     assert found == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
 
 
@@ -135,12 +135,12 @@ def test_the_config_of_a_payload() -> None:
     ],
 )
 def test_sealed_payloads_that_are_no_block(transactions: tuple[bytes, ...], text: str) -> None:
-    assert text in (block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) or "")
+    assert text in (block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) or "")
 
 
 @pytest.mark.parametrize("transactions", [(FIRST,), (FIRST, FIRST), (FIRST, USER, USER), (FIRST, FIRST, USER)])
 def test_sealed_payloads_that_pass(transactions: tuple[bytes, ...]) -> None:
-    assert block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) is None
+    assert block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) is None
 
 
 def test_references_from_json() -> None:
@@ -215,5 +215,5 @@ def test_real_blocks_hash_as_payloads(shared_data: Path) -> None:
         )
         assert payload_block_hash(payload) == payload.block_hash
         assert payload.withdrawals and payload.withdrawals_root is None
-        assert block_refs.sealed_problem(CONFIG, payload) is None
-        assert block_refs.block_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)
+        assert block_refs.sealed_payload_error(CONFIG, payload) is None
+        assert block_refs.l2_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import Field, differences, mismatch
+from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch, mismatches
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -81,9 +81,11 @@ BY_FORK["jovian"] = (
 )
 
 
-def compare(fork: str, attributes: dict[str, Any] | None = None, block: dict[str, Any] | None = None) -> Field | None:
+def compare(
+    fork: str, attributes: dict[str, Any] | None = None, block: dict[str, Any] | None = None
+) -> ComparedField | None:
     base_attributes, base_block = BY_FORK[fork]
-    found = mismatch(
+    found = first_mismatch(
         chain(fork),
         PayloadAttributes(**(ATTRIBUTES | base_attributes | (attributes or {}))),
         PARENT,
@@ -102,50 +104,52 @@ def test_equal_ones_match(fork: str) -> None:
 @pytest.mark.parametrize(
     ("block", "field"),
     [
-        ({"parent_hash": b"\x09" * 32}, Field.PARENT_HASH),
-        ({"timestamp": 1001}, Field.TIMESTAMP),
-        ({"prev_randao": b"\x09" * 32}, Field.PREV_RANDAO),
-        ({"transactions": (b"\x7ea",)}, Field.TRANSACTION_COUNT),
-        ({"transactions": (b"\x7ea", b"\x02c")}, Field.TRANSACTION),
-        ({"transactions": (b"\x02b", b"\x7ea")}, Field.TRANSACTION),
-        ({"gas_limit": 30_000_001}, Field.GAS_LIMIT),
-        ({"fee_recipient": b"\x09" * 20}, Field.FEE_RECIPIENT),
-        ({"parent_beacon_root": b"\x09" * 32}, Field.BEACON_ROOT),
-        ({"extra_data": b"\x09"}, Field.EXTRA_DATA),
+        ({"parent_hash": b"\x09" * 32}, ComparedField.PARENT_HASH),
+        ({"timestamp": 1001}, ComparedField.TIMESTAMP),
+        ({"prev_randao": b"\x09" * 32}, ComparedField.PREV_RANDAO),
+        ({"transactions": (b"\x7ea",)}, ComparedField.TRANSACTION_COUNT),
+        ({"transactions": (b"\x7ea", b"\x02c")}, ComparedField.TRANSACTION),
+        ({"transactions": (b"\x02b", b"\x7ea")}, ComparedField.TRANSACTION),
+        ({"gas_limit": 30_000_001}, ComparedField.GAS_LIMIT),
+        ({"fee_recipient": b"\x09" * 20}, ComparedField.FEE_RECIPIENT),
+        ({"parent_beacon_root": b"\x09" * 32}, ComparedField.BEACON_ROOT),
+        ({"extra_data": b"\x09"}, ComparedField.EXTRA_DATA),
     ],
 )
-def test_each_difference_is_named(fork: str, block: dict[str, Any], field: Field) -> None:
+def test_each_difference_is_named(fork: str, block: dict[str, Any], field: ComparedField) -> None:
     assert compare(fork, block=block) is field
 
 
 @pytest.mark.parametrize(
     ("fork", "attributes", "block", "field"),
     [
-        ("regolith", {"withdrawals": True}, {}, Field.WITHDRAWALS),
+        ("regolith", {"withdrawals": True}, {}, ComparedField.WITHDRAWALS),
         ("regolith", {}, {"withdrawals": True}, None),
-        ("canyon", {}, {"withdrawals": False}, Field.WITHDRAWALS),
-        ("canyon", {"withdrawals": False}, {}, Field.WITHDRAWALS),
+        ("canyon", {}, {"withdrawals": False}, ComparedField.WITHDRAWALS),
+        ("canyon", {"withdrawals": False}, {}, ComparedField.WITHDRAWALS),
         ("canyon", {}, {"withdrawals_root": EMPTY_ROOT}, None),
-        ("canyon", {}, {"withdrawals_root": b"\x08" * 32}, Field.WITHDRAWALS_ROOT),
-        ("isthmus", {}, {"withdrawals_root": None}, Field.WITHDRAWALS_ROOT),
+        ("canyon", {}, {"withdrawals_root": b"\x08" * 32}, ComparedField.WITHDRAWALS_ROOT),
+        ("isthmus", {}, {"withdrawals_root": None}, ComparedField.WITHDRAWALS_ROOT),
         ("isthmus", {}, {"withdrawals_root": b"\x18" * 32}, None),
-        ("ecotone", {"parent_beacon_root": None}, {}, Field.BEACON_ROOT),
-        ("ecotone", {}, {"parent_beacon_root": None}, Field.BEACON_ROOT),
-        ("ecotone", {}, {"extra_data": b"\x00" + PARAMS}, Field.EXTRA_DATA),
-        ("holocene", {"eip1559_params": None}, {}, Field.EXTRA_DATA),
+        ("ecotone", {"parent_beacon_root": None}, {}, ComparedField.BEACON_ROOT),
+        ("ecotone", {}, {"parent_beacon_root": None}, ComparedField.BEACON_ROOT),
+        ("ecotone", {}, {"extra_data": b"\x00" + PARAMS}, ComparedField.EXTRA_DATA),
+        ("holocene", {"eip1559_params": None}, {}, ComparedField.EXTRA_DATA),
         ("holocene", {"eip1559_params": None}, {"extra_data": b""}, None),
-        ("holocene", {"eip1559_params": bytes(7) + b"\x01"}, {}, Field.EIP1559_PARAMS),
-        ("holocene", {"eip1559_params": b"\x01" + bytes(7)}, {}, Field.EIP1559_PARAMS),
-        ("holocene", {"eip1559_params": bytes(8)}, {}, Field.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": bytes(7) + b"\x01"}, {}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": b"\x01" + bytes(7)}, {}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": bytes(8)}, {}, ComparedField.EIP1559_PARAMS),
         ("holocene", {"eip1559_params": bytes(8)}, {"extra_data": bytes.fromhex("00000000fa00000006")}, None),
-        ("holocene", {}, {"extra_data": bytes.fromhex("00000000fa00000006")}, Field.EIP1559_PARAMS),
-        ("holocene", {}, {"extra_data": bytes(9)}, Field.EXTRA_DATA),
-        ("holocene", {"min_base_fee": 0}, {}, Field.MIN_BASE_FEE),
-        ("jovian", {"min_base_fee": None}, {}, Field.MIN_BASE_FEE),
-        ("jovian", {"min_base_fee": 8}, {}, Field.MIN_BASE_FEE),
+        ("holocene", {}, {"extra_data": bytes.fromhex("00000000fa00000006")}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {}, {"extra_data": bytes(9)}, ComparedField.EXTRA_DATA),
+        ("holocene", {"min_base_fee": 0}, {}, ComparedField.MIN_BASE_FEE),
+        ("jovian", {"min_base_fee": None}, {}, ComparedField.MIN_BASE_FEE),
+        ("jovian", {"min_base_fee": 8}, {}, ComparedField.MIN_BASE_FEE),
     ],
 )
-def test_rules_by_fork(fork: str, attributes: dict[str, Any], block: dict[str, Any], field: Field | None) -> None:
+def test_rules_by_fork(
+    fork: str, attributes: dict[str, Any], block: dict[str, Any], field: ComparedField | None
+) -> None:
     assert compare(fork, attributes, block) is field
 
 
@@ -173,42 +177,44 @@ def test_the_first_difference_wins() -> None:
         seen.append(field)
         everything.pop(next(iter(everything)))
     assert seen == [
-        Field.PARENT_HASH,
-        Field.TIMESTAMP,
-        Field.PREV_RANDAO,
-        Field.TRANSACTION_COUNT,
-        Field.GAS_LIMIT,
-        Field.WITHDRAWALS,
-        Field.BEACON_ROOT,
-        Field.FEE_RECIPIENT,
-        Field.EIP1559_PARAMS,
+        ComparedField.PARENT_HASH,
+        ComparedField.TIMESTAMP,
+        ComparedField.PREV_RANDAO,
+        ComparedField.TRANSACTION_COUNT,
+        ComparedField.GAS_LIMIT,
+        ComparedField.WITHDRAWALS,
+        ComparedField.BEACON_ROOT,
+        ComparedField.FEE_RECIPIENT,
+        ComparedField.EIP1559_PARAMS,
     ]
 
 
 def test_long_transactions_do_not_flood_the_text() -> None:
-    found = mismatch(
+    found = first_mismatch(
         chain("regolith"),
         PayloadAttributes(**(ATTRIBUTES | {"transactions": (b"a" * 100_000,)})),
         PARENT,
         ExecutionPayload(**(BLOCK | {"transactions": (b"b" * 100_000,)})),
     )
-    assert found is not None and found.field is Field.TRANSACTION and len(found.text) < 1000
+    assert found is not None and found.field is ComparedField.TRANSACTION and len(found.text) < 1000
 
 
 def test_holocene_needs_the_constants_of_the_chain() -> None:
     attributes, block = BY_FORK["holocene"]
     config = msgspec.structs.replace(chain("holocene"), chain_op_config=None)
     with pytest.raises(CriticalError, match="chain_op_config"):
-        mismatch(config, PayloadAttributes(**(ATTRIBUTES | attributes)), PARENT, ExecutionPayload(**(BLOCK | block)))
+        first_mismatch(
+            config, PayloadAttributes(**(ATTRIBUTES | attributes)), PARENT, ExecutionPayload(**(BLOCK | block))
+        )
 
 
 def test_all_differences_come_in_the_order_of_the_checks() -> None:
     config = chain("ecotone")
     block = ExecutionPayload(**(BLOCK | {"timestamp": 1001, "fee_recipient": bytes(20), "gas_limit": 1}))
-    found = list(differences(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
-    assert [each.field for each in found if each.field is not Field.WITHDRAWALS] == [
-        Field.TIMESTAMP,
-        Field.GAS_LIMIT,
-        Field.FEE_RECIPIENT,
+    found = list(mismatches(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
+    assert [each.field for each in found if each.field is not ComparedField.WITHDRAWALS] == [
+        ComparedField.TIMESTAMP,
+        ComparedField.GAS_LIMIT,
+        ComparedField.FEE_RECIPIENT,
     ]
-    assert found[0] == mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)
+    assert found[0] == first_mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)

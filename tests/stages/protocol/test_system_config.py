@@ -17,9 +17,9 @@ from rollup_node.stages.protocol.system_config import (
     ScalarError,
     UpdateCheck,
     apply_updates,
-    config_of_block,
     fee_scalars,
     packed_scalar,
+    system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Log
 
@@ -174,7 +174,7 @@ INFO = L1Info(
 
 
 def read(config: RollupConfig, timestamp: int, layout: L1InfoFormat, extra: str = "", gas: int = 60_000_000) -> Any:
-    return config_of_block(
+    return system_config_of_block(
         config,
         number=500,
         block_hash=b"\x07" * 32,
@@ -229,7 +229,7 @@ def test_upgrade_gas_is_taken_back_once() -> None:
 
 def test_the_genesis_block_has_the_config_of_the_file() -> None:
     def genesis(block_hash: bytes) -> SystemConfig:
-        return config_of_block(
+        return system_config_of_block(
             chain(),
             number=0,
             block_hash=block_hash,

@@ -11,9 +11,9 @@ from rollup_node.stages.protocol.deposits import DepositTransaction
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
-from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction, TransactionError
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, TransactionError
 
-ACCESS_LIST = (Access(b"\x01" * 20, (b"\x02" * 32,)), Access(b"\x03" * 20, ()))
+ACCESS_LIST = (AccessTuple(b"\x01" * 20, (b"\x02" * 32,)), AccessTuple(b"\x03" * 20, ()))
 AUTHORIZATIONS = (Authorization(5, b"\x06" * 20, 7, 1, 8, 9),)
 
 

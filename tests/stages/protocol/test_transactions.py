@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp, transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.transactions import CURVE_ORDER, Access, Authorization, Transaction, TransactionError
+from rollup_node.stages.protocol.transactions import (
+    CURVE_ORDER,
+    AccessTuple,
+    Authorization,
+    Transaction,
+    TransactionError,
+)
 
 KEY = b"\x11" * 32
 SENDER = bytes.fromhex("19e7e376e7c213b7e7e7e46cc70a5dd086daff2a")
@@ -31,7 +37,7 @@ UNSIGNED: dict[str, dict[str, Any]] = {
 }
 U64, U256 = st.integers(0, 2**64 - 1), st.integers(0, 2**256 - 1)
 ADDRESS, WORD = st.binary(min_size=20, max_size=20), st.binary(min_size=32, max_size=32)
-ACCESS = st.lists(st.builds(Access, ADDRESS, st.lists(WORD, max_size=2).map(tuple)), max_size=2).map(tuple)
+ACCESS = st.lists(st.builds(AccessTuple, ADDRESS, st.lists(WORD, max_size=2).map(tuple)), max_size=2).map(tuple)
 
 
 def signed(name: str) -> bytes:
