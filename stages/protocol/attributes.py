@@ -1,5 +1,4 @@
-"""Payload attributes: what the engine must build a block from, for derivation and the sequencer alike
-(attributes-rules 4)."""
+"""Payload attributes for derivation and sequencer: what the engine builds a block from [ATT4 to ATT33]."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -22,11 +21,11 @@ from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrad
 
 
 class OriginMismatchError(ResetError):
-    """The L1 block to build on does not follow from the parent's."""
+    """The L1 origin does not follow from the parent's, or is younger than the block [ATT5, ATT6, ATT7]."""
 
 
 class UndecodableDepositsError(CriticalError):
-    """Some of the portal's logs do not decode; `failures` says which."""
+    """Some of the portal's logs do not decode [DEP15]."""
 
     def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
         described = "; ".join(f"log {each.log_index}: {each.text[:200]}" for each in failures[:3])
@@ -35,11 +34,11 @@ class UndecodableDepositsError(CriticalError):
 
 
 class L1InfoCreationError(CriticalError):
-    """The system config in force cannot be told to L2."""
+    """The system config has a fee scalar that the L1 attributes cannot carry [SYS7]."""
 
 
 class PreparedAttributes(NamedTuple):
-    """A template of attributes without user transactions, and the system config it was made with."""
+    """Attributes without transactions of a batch or of the pool, and the system config that they were made with."""
 
     attributes: PayloadAttributes
     config: SystemConfig
@@ -54,10 +53,10 @@ def prepare_attributes(
     deposits: Iterable[Log],
     config_updates: Iterable[Log],
 ) -> PreparedAttributes:
-    """Attributes of the block after `parent` with L1 origin `epoch`: its deposits, and `no_tx_pool` set.
+    """The attributes of the block after `parent` with L1 origin `epoch`: all its deposits, and `no_tx_pool` set.
 
-    `parent_config` is the one that stands in the parent (3.4). The logs are the epoch's; they count only if it is new
-    to the chain. Raises OriginMismatchError, UndecodableDepositsError or L1InfoCreationError."""
+    `parent_config` is the system config read back from the parent [SYS27]. The logs are those of the epoch; they count
+    in its first block only [SYS24]. Raises OriginMismatchError, UndecodableDepositsError and L1InfoCreationError."""
     schedule = config.schedule()
     timestamp = parent.timestamp + config.block_time
     users: tuple[bytes, ...] = ()
@@ -85,7 +84,7 @@ def prepare_attributes(
     layout = schedule.l1_info_format(timestamp)
     info = _l1_info(config, l1_chain, layout, in_force, epoch, sequence_number)
     first = l1_info_deposit(info, layout, schedule.l2(timestamp).system_deposits)
-    return PreparedAttributes(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
+    return PreparedAttributes(_attributes(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
 
 
 def _l1_info(
@@ -96,7 +95,7 @@ def _l1_info(
     epoch: L1Header,
     sequence_number: int,
 ) -> L1Info:
-    """Every value that any layout may want, by 2.3; the packed scalars only where they are."""
+    """The values of all layouts [LIN17 to LIN22]; the separate fee scalars only for a packed layout."""
     try:
         scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
     except ScalarError as error:
@@ -119,7 +118,7 @@ def _l1_info(
     )
 
 
-def _template(
+def _attributes(
     config: RollupConfig,
     schedule: ForkSchedule,
     timestamp: int,
@@ -146,14 +145,15 @@ def _template(
 
 
 def with_transactions(attributes: PayloadAttributes, transactions: Iterable[bytes]) -> PayloadAttributes:
-    """The attributes with a batch's transactions after the deposits."""
+    """The attributes with a batch's transactions after the deposits [ATT9]."""
     return msgspec.structs.replace(attributes, transactions=(*attributes.transactions, *transactions))
 
 
 def system_config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
-    """The system config that will stand in block `number` once an engine has built it from these attributes.
+    """The system config that will be read back from block `number` once an engine has built it from these attributes.
 
-    It is not always the one they were made with: what the block cannot carry is forgotten (3.4)."""
+    It may differ from the one they were made with: values that the block cannot carry are lost [SYS40 to SYS44].
+    Raises CriticalError if the rollup config lacks the EIP-1559 constants."""
     extra_data = b""
     if attributes.eip1559_params is not None:
         if config.chain_op_config is None:
@@ -170,15 +170,15 @@ def system_config_after(config: RollupConfig, attributes: PayloadAttributes, num
     )
 
 
-# --- deposits-only replacement (4.5) -------------------------------------------------------------------------------
+# --- deposits-only replacement -------------------------------------------------------------------------------------
 
 
 def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:
-    """The same attributes without the batch's transactions."""
+    """The same attributes without every transaction that is no deposit [ATT36]."""
     kept = tuple(transaction for transaction in attributes.transactions if is_deposit(transaction))
     return msgspec.structs.replace(attributes, transactions=kept)
 
 
 def is_deposits_only(attributes: PayloadAttributes) -> bool:
-    """Whether nothing would be left out by `deposits_only`."""
+    """Whether all transactions are deposits, as in a list without any [ATT41]."""
     return all(map(is_deposit, attributes.transactions))

@@ -1,4 +1,4 @@
-"""L2 blocks as references and payloads, from what an engine sealed and from JSON-RPC (attributes-rules 4.6, 4.7)."""
+"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT43 to ATT45]."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,12 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
 class BlockError(ValueError):
-    """The block is not one of this rollup, or its JSON is malformed."""
+    """The block does not belong to this rollup, or its JSON is malformed."""
 
 
 def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
-    """The reference of a sealed block; BlockError where it has no L1 info or is a foreign genesis."""
+    """The reference of a sealed block. Raises BlockError if its L1 attributes are unreadable, or if it is another
+    genesis block [ATT44, ATT45]."""
     genesis = config.genesis
     if payload.block_number == genesis.l2.number:
         return _genesis_ref(config, payload.block_hash, payload.parent_hash, payload.timestamp)
@@ -41,7 +42,7 @@ def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2Bloc
 
 
 def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
-    """The system config that stands in a sealed block; system_config.BlockConfigError if it has none."""
+    """The system config that a sealed block carries. Raises system_config.BlockConfigError if it carries none."""
     return system_config_of_block(
         config,
         number=payload.block_number,
@@ -54,18 +55,18 @@ def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) ->
 
 
 def sealed_payload_error(config: RollupConfig, payload: ExecutionPayload) -> str | None:
-    """Why a payload that an engine has sealed cannot be a block of this rollup, or None (4.6)."""
+    """Why a payload that an engine sealed is no valid block of this rollup, or None [ATT43]."""
     transactions = payload.transactions
     if not transactions:
         return "the block has no transactions, not even L1 info"
     if not is_deposit(transactions[0]):
         return "the block's first transaction is no deposit"
-    last_deposit = max(place for place, each in enumerate(transactions) if is_deposit(each))
-    for place, each in enumerate(transactions):
+    last_deposit = max(index for index, each in enumerate(transactions) if is_deposit(each))
+    for index, each in enumerate(transactions):
         if not each:
-            return f"transaction {place} is empty"
-        if place < last_deposit and not is_deposit(each):
-            return f"deposit transaction {last_deposit} stands after transaction {place}, which is none"
+            return f"transaction {index} is empty"
+        if index < last_deposit and not is_deposit(each):
+            return f"deposit transaction {last_deposit} stands after transaction {index}, which is none"
     try:
         l2_ref_of_payload(config, payload)
     except BlockError as error:
@@ -87,7 +88,7 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
 
 
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
-    """The reference of an L2 block with full transactions; its hash is taken as given."""
+    """The reference of a JSON-RPC block with full transactions, whose hash is not verified. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if header.number == config.genesis.l2.number:
         return _genesis_ref(config, block_hash, header.parent_hash, header.timestamp)
@@ -101,7 +102,7 @@ def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
 
 
 def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayload:
-    """The payload of an L2 block with full transactions. With `verify` the hash is computed and compared."""
+    """The payload of a JSON-RPC block with full transactions; with `verify` its hash is checked. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if block.get("withdrawals"):
         raise BlockError(f"block {header.number}: an L2 block has no withdrawals")
@@ -116,9 +117,9 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
 
 
 def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
-    """A block as the payload it was sealed as."""
+    """The payload of the block with this header, hash and encoded transactions."""
     root = header.withdrawals_root
-    says_nothing = root == EMPTY_ROOT and header.requests_hash is None
+    is_empty_list = root == EMPTY_ROOT and header.requests_hash is None  # not a storage root [HSH17]
     return ExecutionPayload(
         parent_hash=header.parent_hash,
         fee_recipient=header.miner,
@@ -137,7 +138,7 @@ def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[byte
         withdrawals=root is not None,
         blob_gas_used=header.blob_gas_used,
         excess_blob_gas=header.excess_blob_gas,
-        withdrawals_root=None if says_nothing else root,
+        withdrawals_root=None if is_empty_list else root,
         parent_beacon_root=header.parent_beacon_root,
     )
 

@@ -1,4 +1,5 @@
-"""Does an existing block stand for derived attributes? Compared field by field (attributes-rules 7)."""
+"""Consolidation: compares derived attributes with the existing block field by field, with op-node's texts
+[CON1 to CON25]."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -14,7 +15,7 @@ from rollup_node.stages.protocol.types import Hash
 
 
 class ComparedField(StrEnum):
-    """What is compared, in order."""
+    """The fields that are compared, in their order."""
 
     PARENT_HASH = "parent_hash"
     TIMESTAMP = "timestamp"
@@ -32,7 +33,7 @@ class ComparedField(StrEnum):
 
 
 class Mismatch(NamedTuple):
-    """A difference between attributes and a block."""
+    """A field in which a block differs from the attributes, with op-node's text."""
 
     field: ComparedField
     text: str
@@ -41,14 +42,15 @@ class Mismatch(NamedTuple):
 def first_mismatch(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Mismatch | None:
-    """The first difference between the attributes on `parent_hash` and an existing block, or None."""
+    """The first mismatch between the attributes on `parent_hash` and an existing block; None if they agree."""
     return next(mismatches(config, attributes, parent_hash, block), None)
 
 
 def mismatches(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Iterator[Mismatch]:
-    """All mismatches between the attributes on `parent_hash` and an existing block, in the order of the checks."""
+    """All mismatches between the attributes on `parent_hash` and an existing block, in the order of the checks. Raises
+    CriticalError if the rollup config lacks the EIP-1559 constants that Holocene blocks need [CON21]."""
     rules = config.schedule().l2(block.timestamp)
     groups = (
         _basics(attributes, parent_hash, block),
@@ -80,9 +82,9 @@ def _transactions(attributes: PayloadAttributes, block: ExecutionPayload) -> Ite
         text = f"transaction count does not match. expected: {len(derived)}. got: {len(existing)}"
         yield Mismatch(ComparedField.TRANSACTION_COUNT, text)
     elif derived != existing:
-        place = next(at for at, pair in enumerate(zip(derived, existing, strict=True)) if pair[0] != pair[1])
-        expected, got = derived[place].hex(), existing[place].hex()
-        text = f"transaction {place} does not match. expected: 0x{expected[:400]}. got: 0x{got[:400]}"
+        index = next(i for i, pair in enumerate(zip(derived, existing, strict=True)) if pair[0] != pair[1])
+        expected, got = derived[index].hex(), existing[index].hex()
+        text = f"transaction {index} does not match. expected: 0x{expected[:400]}. got: 0x{got[:400]}"
         yield Mismatch(ComparedField.TRANSACTION, text)
 
 

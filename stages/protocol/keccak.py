@@ -1,4 +1,4 @@
-"""Keccak-256 behind one function, from the fastest installed library."""
+"""Keccak-256 by the fastest installed library."""
 
 from collections.abc import Callable
 

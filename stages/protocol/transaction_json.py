@@ -1,5 +1,5 @@
-"""Transactions as JSON-RPC gives them, back to their bytes. A wrong field shows in the transactions root, so values
-are converted and not judged."""
+"""The encoding of JSON-RPC transactions. Values are converted without checks: a wrong one shows in the transactions
+root."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ Encoder = Callable[[Object], bytes]
 
 
 def transaction_from_json(found: Any) -> bytes:
-    """The encoded transaction of types 0 to 4 and 0x7e; TransactionError for any other object."""
+    """The encoded transaction, of types 0 to 4 or 0x7e. Raises TransactionError for any other value."""
     try:
         kind = int(found.get("type") or "0x0", 16)
         encoder = _ENCODERS.get(kind)
