@@ -163,11 +163,11 @@ def _genesis(table: _Table) -> Genesis:
 
 
 def _chain_op_config(table: _Table) -> ChainOpConfig:
-    canyon = "eip1559DenominatorCanyon"
+    optional = "eip1559DenominatorCanyon"
     return ChainOpConfig(
         eip1559_elasticity=table.number("eip1559Elasticity"),
         eip1559_denominator=table.number("eip1559Denominator"),
-        eip1559_denominator_canyon=table.number(canyon) if table.has(canyon) else None,
+        eip1559_denominator_canyon=table.number(optional) if table.has(optional) else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""The known answers for attributes-rules: one test per id of attributes.jsonl."""
+"""Known answers for the rules of attributes, one test per id of attributes.jsonl [CST1 to CFG34]."""
 
 import hashlib
 import json

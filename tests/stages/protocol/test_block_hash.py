@@ -46,7 +46,7 @@ ISTHMUS = ECOTONE | {"withdrawals_root": b"\x08" * 32}
         (ISTHMUS | {"withdrawals_root": EMPTY_ROOT}, 21, EMPTY_ROOT, headers.EMPTY_REQUESTS_HASH),
     ],
 )
-def test_presence_decides_the_fields(
+def test_header_fields_go_by_presence(
     changes: dict[str, Any], fields: int, root: bytes | None, requests: bytes | None
 ) -> None:
     payload = msgspec.structs.replace(PAYLOAD, **changes)

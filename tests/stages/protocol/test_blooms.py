@@ -1,4 +1,4 @@
-"""Logs blooms of real blocks."""
+"""Logs blooms, made-up ones and those of recorded blocks."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ from tests.support.logs_bloom import logs_bloom
 
 
 @given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))
-def test_nothing_in_it_is_excluded(values: list[bytes]) -> None:
+def test_a_bloom_never_excludes_its_values(values: list[bytes]) -> None:
     bloom = logs_bloom(values)
     assert blooms.may_have(bloom, *map(blooms.bloom_mask, values))
     assert not blooms.may_have(bytes(256), blooms.bloom_mask(values[0]))
@@ -26,7 +26,7 @@ def test_each_value_sets_at_most_three_bits() -> None:
     assert logs_bloom([]) == bytes(256)
 
 
-def test_blooms_of_real_receipts(shared_data: Path) -> None:
+def test_blooms_of_recorded_receipts(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
     for line in lines[:6]:
         block = json.loads(line)

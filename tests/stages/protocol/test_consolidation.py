@@ -1,35 +1,26 @@
-"""Consolidation: each field alone makes a mismatch, and the order of the checks."""
+"""Consolidation: each field alone makes a mismatch, and the order of the checks [CON2 to CON23]."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig
 from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch, mismatches
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 PARENT = b"\x01" * 32
 PARAMS = bytes.fromhex("0000000500000007")
 
 
 def chain(fork: str) -> RollupConfig:
-    return RollupConfig(
-        genesis=Genesis(BlockId(1, PARENT), BlockId(0, PARENT), 0, SystemConfig(bytes(20), ZERO_HASH, ZERO_HASH, 1)),
-        block_time=2,
-        max_sequencer_drift=600,
-        seq_window_size=10,
-        channel_timeout=300,
-        l1_chain_id=1,
-        l2_chain_id=10,
+    return msgspec.structs.replace(
+        PLAIN_ROLLUP,
         fork_times={name: 0 for name in FORK_NAMES[: FORK_NAMES.index(fork) + 1]},
-        batch_inbox=bytes(20),
-        deposit_contract=bytes(20),
-        l1_system_config=bytes(20),
         chain_op_config=ChainOpConfig(6, 50, 250),
     )
 
@@ -69,7 +60,8 @@ BLOCK: dict[str, Any] = {
 }
 BY_FORK: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"regolith": ({}, {})}
 BY_FORK["canyon"] = ({"withdrawals": True}, {"withdrawals": True})
-BY_FORK["ecotone"] = tuple(each | {"parent_beacon_root": b"\x07" * 32} for each in BY_FORK["canyon"])  # type: ignore[assignment]
+BEACON_ROOT = {"parent_beacon_root": b"\x07" * 32}
+BY_FORK["ecotone"] = (BY_FORK["canyon"][0] | BEACON_ROOT, BY_FORK["canyon"][1] | BEACON_ROOT)
 BY_FORK["holocene"] = (
     BY_FORK["ecotone"][0] | {"eip1559_params": PARAMS},
     BY_FORK["ecotone"][1] | {"extra_data": b"\x00" + PARAMS},
@@ -96,7 +88,7 @@ def compare(
 
 
 @pytest.mark.parametrize("fork", BY_FORK)
-def test_equal_ones_match(fork: str) -> None:
+def test_equal_blocks_match(fork: str) -> None:
     assert compare(fork) is None
 
 
@@ -116,7 +108,7 @@ def test_equal_ones_match(fork: str) -> None:
         ({"extra_data": b"\x09"}, ComparedField.EXTRA_DATA),
     ],
 )
-def test_each_difference_is_named(fork: str, block: dict[str, Any], field: ComparedField) -> None:
+def test_each_mismatch_is_reported(fork: str, block: dict[str, Any], field: ComparedField) -> None:
     assert compare(fork, block=block) is field
 
 
@@ -153,12 +145,12 @@ def test_rules_by_fork(
     assert compare(fork, attributes, block) is field
 
 
-def test_what_the_engine_has_checked_is_not_compared() -> None:
+def test_fields_that_the_engine_checks_are_not_compared() -> None:
     others = {"state_root": b"\x19" * 32, "receipts_root": b"\x19" * 32, "logs_bloom": b"\x01" * 256, "gas_used": 6}
     assert compare("jovian", block=others | {"base_fee": 8, "blob_gas_used": 5, "block_number": 7}) is None
 
 
-def test_the_first_difference_wins() -> None:
+def test_mismatches_are_found_in_order() -> None:
     everything = {
         "parent_hash": b"\x09" * 32,
         "timestamp": 1002,
@@ -208,7 +200,7 @@ def test_holocene_needs_the_constants_of_the_chain() -> None:
         )
 
 
-def test_all_differences_come_in_the_order_of_the_checks() -> None:
+def test_all_mismatches_come_in_the_order_of_the_checks() -> None:
     config = chain("ecotone")
     block = ExecutionPayload(**(BLOCK | {"timestamp": 1001, "fee_recipient": bytes(20), "gas_limit": 1}))
     found = list(mismatches(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))

@@ -55,20 +55,20 @@ def test_a_header_ends_at_its_last_field(optional: int) -> None:
     assert headers.header_hash(header(optional)) == keccak256(encoded)
 
 
-def test_a_hole_is_an_empty_string() -> None:
+def test_an_absent_field_before_the_last_is_an_empty_string() -> None:
     holed = header(1, parent_beacon_root=b"\x08" * 32)
     items = rlp.decode_list(headers.encode_header(holed))
     assert items[15:] == [b"\x07", b"", b"", b"", b"\x08" * 32]
 
 
 @given(st.integers(0, 2**256 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=40))
-def test_headers_go_there_and_back(base_fee: int, number: int, extra_data: bytes) -> None:
+def test_headers_round_trip(base_fee: int, number: int, extra_data: bytes) -> None:
     found = header(8, base_fee=base_fee, number=number, extra_data=extra_data)
     assert headers.decode_header(headers.encode_header(found)) == found
 
 
 @given(st.binary(max_size=100))
-def test_junk_is_refused_in_words(data: bytes) -> None:
+def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
     with pytest.raises(HeaderError):
         headers.decode_header(data)
 
@@ -119,7 +119,7 @@ def test_json_headers_name_the_bad_field(name: str, text: Any) -> None:
         headers.header_from_json(header_json(header(8)) | {name: text})
 
 
-def test_what_derivation_reads() -> None:
+def test_the_fields_that_derivation_reads() -> None:
     found = headers.l1_header(header(), b"\x0f" * 32)
     assert (found.hash, found.number, found.mix_hash, found.base_fee) == (b"\x0f" * 32, 6582944, b"\x06" * 32, 7)
     assert (found.excess_blob_gas, found.parent_beacon_root) == (0, b"\x08" * 32)
@@ -127,7 +127,7 @@ def test_what_derivation_reads() -> None:
     assert (early.base_fee, early.excess_blob_gas, early.parent_beacon_root) == (0, None, None)
 
 
-def test_real_l1_headers(shared_data: Path) -> None:
+def test_recorded_l1_headers(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
     parent = b""
     for line in lines:
@@ -142,12 +142,12 @@ def test_real_l1_headers(shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
-def test_real_json_headers(shared_data: Path, name: str) -> None:
+def test_recorded_json_headers(shared_data: Path, name: str) -> None:
     block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
     assert headers.header_hash(headers.header_from_json(block)).hex() == block["hash"][2:]
 
 
-def test_real_l2_parent_headers(shared_data: Path) -> None:
+def test_recorded_l2_parent_headers(shared_data: Path) -> None:
     known: dict[bytes, str] = {}
     for path in sorted((shared_data / "l2_payloads").glob("*.json")):
         fixture = json.loads(path.read_bytes())

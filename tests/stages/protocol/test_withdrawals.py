@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 
-def test_the_root_of_a_real_block(shared_data: Path) -> None:
+def test_the_root_of_a_recorded_block(shared_data: Path) -> None:
     block = json.loads((shared_data / "l1" / "op_service_blocks_post-shanghai-success_data.json").read_bytes())
     assert block["withdrawals"]
     assert withdrawals_root(block["withdrawals"]).hex() == block["withdrawalsRoot"][2:]

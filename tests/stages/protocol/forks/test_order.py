@@ -1,4 +1,4 @@
-"""The fork order of chain configurations."""
+"""The order in which forks may activate [CFG24, CFG25]."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GENESIS = 1_000
 ALL_AT_GENESIS = {name: 0 for name in FORK_NAMES[1:]}
 
 
-def test_all_at_genesis_or_none_at_all() -> None:
+def test_all_forks_at_genesis_or_none() -> None:
     assert fork_order_error(ALL_AT_GENESIS, GENESIS) is None
     assert fork_order_error({}, GENESIS) is None
 

@@ -1,4 +1,4 @@
-"""The fork table laid over activation times."""
+"""The fork table applied to activation times."""
 
 import pytest
 from hypothesis import given
@@ -89,7 +89,7 @@ def test_engine_and_gossip_versions(fork: str, attributes: int, new_payload: int
 
 
 @pytest.mark.parametrize("fork", [name for name in OP_MAINNET if name != "regolith"])
-def test_rules_change_at_the_second(fork: str) -> None:
+def test_rules_change_exactly_at_the_forks_time(fork: str) -> None:
     full, start = schedule(OP_MAINNET), OP_MAINNET[fork]
     without = schedule({name: time for name, time in OP_MAINNET.items() if name != fork})
     at = (full.l1(start), full.epoch(start), full.l2(start))
@@ -101,7 +101,7 @@ def test_rules_change_at_the_second(fork: str) -> None:
     assert at != (without.l1(start), without.epoch(start), without.l2(start)) or fork == "jovian"
 
 
-def test_a_hole_stays_a_hole() -> None:
+def test_a_fork_without_a_time_is_never_active() -> None:
     holed = schedule({"ecotone": 0, "isthmus": 0})
     assert not holed.l2(9).eip1559_params and holed.l2(9).withdrawals_root
     assert not holed.l2(9).withdrawals
@@ -132,7 +132,7 @@ def test_each_fork_activates_in_one_block_at_most(times: dict[str, int], block_t
 
 
 @given(TIMES, st.integers(0, 70))
-def test_the_layout_is_the_newest_settled_one(times: dict[str, int], now: int) -> None:
+def test_the_layout_is_the_newest_that_does_not_activate(times: dict[str, int], now: int) -> None:
     found = schedule(times)
     activating = {fork.name for fork in found.activating(now)}
     expected = L1InfoFormat.BEDROCK
@@ -143,7 +143,7 @@ def test_the_layout_is_the_newest_settled_one(times: dict[str, int], now: int) -
     assert found.l1_info_format(now) is expected
 
 
-def test_what_activation_blocks_do() -> None:
+def test_activations() -> None:
     refused, empty, roomy, kept = [], [], [], []
     for name in FORK_NAMES:
         for activation in schedule({name: 10}).activations(10):
