@@ -1,5 +1,5 @@
-"""Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ [BCN2 to BCN5, BCN10,
-BCN11]. All functions raise BeaconResponseError for a malformed response."""
+"""Responses of Beacon APIs, parsed strictly where it matters and leniently where servers differ
+[BCN2 to BCN5, BCN10, BCN11]. All functions raise BeaconResponseError for a malformed response."""
 
 from collections.abc import Collection, Sequence
 from hashlib import sha256

@@ -1,5 +1,5 @@
-"""A JSON-RPC 2.0 client over HTTP: one keep-alive session, bounded in concurrency, rate, time and bytes [LHD2, LHD16,
-LHD17].
+"""A JSON-RPC 2.0 client over HTTP: one keep-alive session, bounded in concurrency, rate, time and bytes
+[LHD2, LHD16, LHD17].
 
 Error texts show host and port of an endpoint alone: the rest of its URL may hold credentials.
 """
