@@ -184,6 +184,7 @@ class JsonRpcClient:
         try:
             try:
                 return await self._send(body)
+            # The server closed the idle connection while the request was on its way.
             except aiohttp.ServerDisconnectedError:
                 return await self._send(body)
         except aiohttp.ClientConnectorError as error:
@@ -195,6 +196,7 @@ class JsonRpcClient:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
         data = body if len(body) <= LARGE_BODY else BytesIO(body)
         async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
+            # The body is read even of an error: it may hold an error object.
             answer = await self._read(response)
             if response.status != 200:
                 self._raise_for_status(response, answer)

@@ -25,6 +25,7 @@ class BlockSubscription:
 
     def request(self, first: int, count: int, now: float) -> None:
         """Takes a request, which replaces the one before and acknowledges all blocks below `first`."""
+        # The client has gone back, by a reset: it wants everything again.
         if first < self._first:
             self._sent.clear()
         elif first in self._sent and now - self._sent[first][1] >= self._resend_after:

@@ -47,6 +47,7 @@ class HeadTracker:
         if self.finalized is not None and ref.number < self.finalized.number:
             return HeadChange.BELOW_FINALIZED
         if head is not None and self._is_ancestor(ref):
+            # A proxy may answer from a node that is behind; only a chain that stays there was rolled back.
             self._times_behind += 1
             if self._times_behind < ROLLBACK_POLLS:
                 return HeadChange.BEHIND

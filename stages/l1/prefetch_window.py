@@ -145,6 +145,7 @@ class PrefetchWindow:
         self._fetching.remove(fetch.number)
         self._failures.pop(fetch.number, None)
         cached = _CachedBlock(block, size)
+        # Begun before a reorg: the endpoint may have answered from either chain.
         if fetch.generation != self._generation:
             if fetch.number not in self._verified:
                 self._put(self._unverified, fetch.number, cached)
@@ -155,6 +156,7 @@ class PrefetchWindow:
         if conflict:
             self._conflicts = self._conflicts + 1 if now - self._last_conflict < CONFLICT_SECONDS else 1
             self._last_conflict = now
+            # Two in a row may be two reorgs.
             if self._conflicts > 2:
                 self._cool_down_until = now + _pause(self._conflicts - 1)
         return conflict
@@ -174,6 +176,7 @@ class PrefetchWindow:
         before: then all blocks above `finalized` become unverified unless the head links to them."""
         for number in [number for number, failure in self._failures.items() if failure.error is None]:
             del self._failures[number]
+        # What is being fetched may come from the old chain.
         if reorged:
             self._generation += 1
         beyond = [number for number in (*self._verified, *self._unverified) if number > head.number]
@@ -185,6 +188,7 @@ class PrefetchWindow:
         if same is not None:
             self._drop(head.number)
             self._generation += 1
+        # The new head links to the cache, so everything below is canonical.
         if parent is not None and parent.hash == head.parent_hash:
             return same is not None
         if parent is not None:

@@ -62,6 +62,7 @@ def prepare_attributes(
     users: tuple[bytes, ...] = ()
     in_force, sequence_number = parent_config, parent.sequence_number + 1
     if parent.l1_origin.number != epoch.number:
+        # That the number grows by one follows from the hash link [ATT5].
         if epoch.parent_hash != parent.l1_origin.hash:
             raise OriginMismatchError(
                 f"cannot create new block with L1 origin {epoch.ref} (parent 0x{epoch.parent_hash.hex()})"
@@ -112,6 +113,7 @@ def _l1_info(
         base_fee_scalar=scalars[0],
         blob_base_fee_scalar=scalars[1],
         blob_base_fee=l1_blob_base_fee(l1_chain, epoch, config.pectra_blob_schedule_time),
+        # The operator fee word: 20 unused bytes, scalar, constant [SYS1].
         operator_fee_scalar=int.from_bytes(in_force.operator_fee_params[20:24], "big"),
         operator_fee_constant=int.from_bytes(in_force.operator_fee_params[24:32], "big"),
         da_footprint_gas_scalar=in_force.da_footprint_gas_scalar or DEFAULT_DA_FOOTPRINT_GAS_SCALAR,
@@ -138,7 +140,7 @@ def _attributes(
         parent_beacon_root=(epoch.parent_beacon_root or ZERO_HASH) if rules.beacon_root else None,
         transactions=deposits,
         no_tx_pool=True,
-        gas_limit=gas_limit & U64_MASK,
+        gas_limit=gas_limit & U64_MASK,  # op-node's sum wraps
         eip1559_params=in_force.eip1559_params if rules.eip1559_params else None,
         min_base_fee=in_force.min_base_fee if rules.min_base_fee else None,
     )

@@ -28,6 +28,7 @@ def decode_blob(blob: bytes) -> bytes:
     length = int.from_bytes(blob[2:5], "big")
     if length > MAX_DATA:
         raise BlobDataError("BL2", f"blob claims {length} bytes of data, at most {MAX_DATA} fit")
+    # Round 0 is always decoded; it carries four bytes less, which hold version and length [BL4].
     rounds = 1 + max(0, -(-(length - _FIRST_ROUND_DATA) // _ROUND_DATA))
     used = blob[: rounds * _ROUND]
     _check_top_bits(used)
@@ -40,6 +41,7 @@ def decode_blob(blob: bytes) -> bytes:
 
 
 def _check_top_bits(used: bytes) -> None:
+    # Element 0 is exempt [BL3].
     heads = used[_ELEMENT::_ELEMENT].translate(_TOP_BITS)
     if any(heads):
         element = 1 + next(index for index, head in enumerate(heads) if head)
@@ -48,6 +50,7 @@ def _check_top_bits(used: bytes) -> None:
 
 def _unpacked(used: bytes) -> bytes:
     """The output of whole rounds [BL5]: the first bytes of four elements hold six bits each, which form three bytes."""
+    # The first bytes of all rounds at once, as four large numbers: 1,024 rounds cost six operations.
     a, b, c, d = (int.from_bytes(used[start::_ROUND], "big") for start in range(0, _ROUND, _ELEMENT))
     rounds = len(used) // _ROUND
     low, middle, nibble = (int.from_bytes(bytes((mask,)) * rounds, "big") for mask in (0x3F, 0x30, 0x0F))

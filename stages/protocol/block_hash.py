@@ -14,6 +14,7 @@ from rollup_node.stages.protocol.types import Hash
 
 def payload_header(payload: ExecutionPayload) -> Header:
     """The header of a payload's block. Its roots go by the fields that are present, not by fork times [HSH14]."""
+    # From Isthmus on the field holds a storage root, which the list of withdrawals does not show [HSH11].
     if payload.withdrawals_root is not None:
         withdrawals_root: Hash | None = payload.withdrawals_root
     else:

@@ -87,6 +87,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
 
 
+# Configs that come in messages are equal and not identical, so the schedules are shared by their values.
 @lru_cache(maxsize=32)
 def _schedule(
     times: tuple[tuple[str, int], ...], block_time: int, channel_timeout: int, max_sequencer_drift: int

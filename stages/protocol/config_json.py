@@ -58,6 +58,7 @@ class _Table:
             return default
         self._require(key)
         value = self._values[key]
+        # isinstance would let true pass as 1.
         if type(value) is not int or value < 0 or value >> bits:
             raise ConfigError(f"{self.path_of(key)} must be a whole number of at most {bits} bits, got {_shown(value)}")
         return value
@@ -98,6 +99,7 @@ def _shown(value: Any) -> str:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json.loads would silently keep the last of two equal keys.
     found = dict(pairs)
     if len(found) != len(pairs):
         keys = [key for key, _ in pairs]

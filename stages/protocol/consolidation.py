@@ -92,6 +92,7 @@ def _gas_and_withdrawals(attributes: PayloadAttributes, block: ExecutionPayload,
     if attributes.gas_limit != block.gas_limit:
         text = f"gas limit does not match. expected {attributes.gas_limit}. got: {block.gas_limit}"
         yield Mismatch(ComparedField.GAS_LIMIT, text)
+    # Before Canyon the block's own withdrawals are not looked at [CON22].
     if not rules.withdrawals:
         if attributes.withdrawals:
             yield Mismatch(ComparedField.WITHDRAWALS, "bedrock: expected withdrawals in attributes to be nil")
@@ -138,6 +139,7 @@ def _extra_data(
             text = "nil EIP1559Params in attributes but non-nil extraData in block"
             yield Mismatch(ComparedField.EXTRA_DATA, f"{text}: 0x{block.extra_data.hex()}")
         return
+    # 0,0 stands for the chain's constants; one zero alone is invalid [CON17].
     if any(params[:4]) != any(params[4:]):
         text = f"invalid attributes EIP1559 parameters: 0x{params.hex()}"
         yield Mismatch(ComparedField.EIP1559_PARAMS, text)

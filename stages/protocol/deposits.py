@@ -165,8 +165,9 @@ def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | Depo
         return DepositFailure(log.index, DepositCheck.OPAQUE, text)
     return DepositTransaction(
         source_hash=user_source_hash(l1_block_hash, log.index),
+        # The upper bytes of both topics are not checked [DEP25], the mint keeps its 256 bits [A7].
         sender=topics[1][12:],
-        to=topics[2][12:] if opaque[72] == 0 else None,
+        to=topics[2][12:] if opaque[72] == 0 else None,  # any other value is a creation
         mint=int.from_bytes(opaque[:32], "big"),
         value=int.from_bytes(opaque[32:64], "big"),
         gas=int.from_bytes(opaque[64:72], "big"),

@@ -70,6 +70,7 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
     """The inverse of `attributes_to_json`. Raises PayloadError."""
     source = _object(found, "payload attributes")
     minimum = source.get("minBaseFee")
+    # A plain number, not a quantity; true is no number [A10].
     if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
         raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {short_repr(minimum)}")
     return PayloadAttributes(

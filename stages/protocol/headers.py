@@ -115,6 +115,7 @@ def decode_header(raw: bytes) -> Header:
             raise HeaderError(f"header of {len(items)} fields")
         last = len(items) - 1
         values: list[Any] = [
+            # An empty string is an absent field, but for a number it may be 0: that is how a present 0 is encoded.
             None if item == b"" and REQUIRED_FIELDS <= index < last and not field.bits else _decode_item(item, field)
             for index, (item, field) in enumerate(zip(items, HEADER_FIELDS, strict=False))
         ]

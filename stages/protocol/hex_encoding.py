@@ -20,6 +20,7 @@ def from_hex(text: Any) -> bytes:
         data = bytes.fromhex(text[2:])
     except ValueError:
         raise HexError(f"not hex digits, two a byte: {short_repr(text)}") from None
+    # bytes.fromhex skips blanks, so the length shows whether there were any.
     if 2 * len(data) != len(text) - 2:
         raise HexError(f"not hex digits, two a byte: {short_repr(text)}")
     return data
@@ -54,6 +55,7 @@ def from_quantity(text: Any, bits: int = 64) -> int:
     if not isinstance(text, str) or text[:2] != "0x" or not 3 <= len(text) <= 66:
         raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     digits = text[2:]
+    # int() takes signs, underscores, blanks and digits of other scripts.
     if not digits.isalnum() or not digits.isascii():
         raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     try:

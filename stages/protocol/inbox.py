@@ -39,6 +39,7 @@ def inbox_transaction(
     """The transaction if it passes [BF1, BF2, BF3], else None; `first_blob` is the index of its first blob."""
     if raw[:1] == bytes((DEPOSIT_TYPE,)):
         return _inbox_deposit(raw, batch_inbox)
+    # Set-code and unknown types do not count, whatever they hold [BF1].
     if not raw or BLOB < raw[0] < 0xC0:
         return None
     try:

@@ -63,6 +63,7 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
         """The update fraction of an L1 block of this time [LIN25]. Before `pectra_blob_schedule_time` it is Cancun's on
         the public L1 chains, whatever this chain's schedule says [LIN26]. Raises CriticalError if no fork applies."""
         corrected = pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time
+        # The newest fork by its place in the list, even if an older one has a later time.
         for fork in reversed(self.blob_forks):
             if time >= fork.time:
                 return UPDATE_FRACTIONS["cancun"] if corrected else fork.update_fraction
@@ -90,6 +91,7 @@ def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time
     if excess is None:
         return 1
     fraction = chain.update_fraction(header.timestamp, pectra_blob_schedule_time)
+    # The loop of blob_base_fee would run for hours on such a number.
     if excess > _MAX_EXPONENT * fraction:
         raise CriticalError(f"excess blob gas {excess} of L1 block {header.ref} is impossible: check the L1 endpoint")
     return blob_base_fee(excess, fraction)
@@ -132,6 +134,7 @@ def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
         raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise L1ChainError("failed to read chain spec: not a JSON object")
+    # A genesis file may hold anything beside its config; the config object itself may not.
     embedded = found.get("config")
     spec = embedded if isinstance(embedded, dict) else found
     unknown = sorted(set(spec) - _KNOWN_KEYS)

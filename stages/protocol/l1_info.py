@@ -58,6 +58,7 @@ class L1Info(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> BlockId:
+        """The L1 origin by number and hash."""
         return BlockId(self.number, self.block_hash)
 
 
@@ -143,6 +144,7 @@ def _encode_words(info: L1Info) -> bytes:
 
 
 def _parse_words(data: bytes) -> L1Info:
+    # ABI words of 64-bit values: their upper 24 bytes must be zero.
     for name, at in (("number", 4), ("time", 36), ("sequence number", 132)):
         if data[at : at + 24] != _PAD_24:
             raise L1InfoError(f"bedrock L1 info: {name} has more than 64 bits")

@@ -76,6 +76,7 @@ def _path(nibbles: str, is_leaf: bool) -> bytes:
 
 
 def _reference(node: bytes) -> bytes:
+    # A node shorter than a hash is embedded in its parent.
     return node if len(node) < 32 else b"\xa0" + keccak256(node)
 
 
@@ -104,6 +105,7 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
             child, path = node[1], path[len(nibbles) :]
         if child == b"":
             return None
+        # A list is a node embedded in its parent, a string the hash of one.
         node = _checked(child) if isinstance(child, list) else _fetch(nodes, child)
 
 

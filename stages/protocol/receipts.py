@@ -92,12 +92,14 @@ def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
 def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
     """The wanted logs, by address and first topic, of a block's successful receipts, numbered over the whole block."""
     addresses = {address for address, _ in wanted}
+    # Most blocks have none, and a search is much cheaper than decoding.
     if not any(address in raw for raw in receipts for address in addresses):
         return ()
     found: list[Log] = []
     index = 0
     for raw in receipts:
         if not any(address in raw for address in addresses):
+            # Logs are numbered over the block, so those of other receipts count without being decoded.
             index += _log_count(raw)
             continue
         receipt = _decoded_or_none(raw)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 Item: TypeAlias = "bytes | Sequence[Item]"
+# Nothing that a node reads nests deeper, and recursion on foreign bytes has to end.
 MAX_DEPTH = 32
 EMPTY_STRING = b"\x80"
 EMPTY_LIST = b"\xc0"
@@ -156,6 +157,7 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
         first = data[start]
         if first < 0x80:
             end = start + 1
+        # Short items, whose length is in the first byte. 0x81 is left to `header`: it may encode a single byte wrongly.
         elif 0x81 < first < 0xB8 or 0xC0 <= first < 0xF8:
             end = start + 1 + (first & 0x3F)
             if end > stop:

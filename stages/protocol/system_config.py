@@ -100,6 +100,7 @@ def apply_updates(
 def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
     if len(log.topics) != 3:
         raise _SkipUpdate(UpdateCheck.TOPICS, f"expected 3 event topics, got {len(log.topics)}")
+    # Version and type are compared as whole words, not by their low bytes [SYS10].
     event, version, kind = log.topics
     if event != CONFIG_UPDATE_TOPIC:
         raise _SkipUpdate(UpdateCheck.EVENT, f"invalid SystemConfig update event: 0x{event.hex()}")
@@ -113,7 +114,7 @@ def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfi
         case 2:
             return msgspec.structs.replace(config, gas_limit=_number(_words(log.data, 1), 8))
         case 3:
-            return config
+            return config  # the unsafe block signer: not even its data are checked [SYS15]
         case 4:
             return msgspec.structs.replace(config, eip1559_params=_eip1559_params(_words(log.data, 1)))
         case 5:
@@ -154,6 +155,7 @@ def _number(word: Hash, size: int) -> int:
 
 
 def _eip1559_params(word: Hash) -> bytes:
+    # The upper 24 bytes may hold anything [SYS23].
     params = word[24:]
     if any(params[:4]) != any(params[4:]):
         raise _SkipUpdate(UpdateCheck.EIP1559, f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
@@ -164,6 +166,7 @@ def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> Sys
     overhead, scalar = words[:32], words[32:]
     if not rules.packed_fee_scalars:
         return msgspec.structs.replace(config, overhead=overhead, scalar=scalar)
+    # No error: op-node ignores such a scalar, and the next update is still read [SYS21].
     if not _is_strict_scalar(scalar):
         return config
     return msgspec.structs.replace(config, overhead=ZERO_HASH, scalar=scalar)

@@ -32,6 +32,7 @@ def transaction_from_json(found: Any) -> bytes:
 def _number(text: str) -> bytes:
     digits = text[2:]
     data = bytes.fromhex("0" + digits if len(digits) & 1 else digits)
+    # Some servers send quantities with leading zeros; RLP has none.
     if data[:1] == b"\0":
         data = data.lstrip(b"\0")
     return encode_bytes(data)
@@ -69,6 +70,7 @@ def _authorizations(found: Object) -> bytes:
 
 
 def _signature(found: Object) -> bytes:
+    # Older servers send the parity as `v` alone.
     parity = found.get("yParity")
     return _number(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
 

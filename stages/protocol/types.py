@@ -32,6 +32,7 @@ class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> BlockId:
+        """Number and hash."""
         return BlockId(self.number, self.hash)
 
     def __str__(self) -> str:
@@ -50,6 +51,7 @@ class L2BlockRef(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> BlockId:
+        """Number and hash."""
         return BlockId(self.number, self.hash)
 
     def __str__(self) -> str:
@@ -72,8 +74,10 @@ class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
     excess_blob_gas: int | None
     parent_beacon_root: Hash | None
 
+    # The instance dict (dict=True) is there for this property alone.
     @cached_property
     def ref(self) -> L1BlockRef:
+        """The block's reference."""
         return L1BlockRef(self.hash, self.number, self.parent_hash, self.timestamp)
 
 
@@ -113,6 +117,7 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def ref(self) -> L1BlockRef:
+        """The block's reference."""
         return self.header.ref
 
 

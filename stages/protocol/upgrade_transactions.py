@@ -95,6 +95,7 @@ def load_bundle(name: str) -> Bundle:
         bundle = encode_bundle(file)
     except (msgspec.DecodeError, HexError, ValueError) as error:
         raise CriticalError(f"the file of {name}'s upgrade transactions cannot be read: {error}") from None
+    # A changed file would fork the node off the chain at the upgrade.
     if bundle_lock(bundle) != LOCKS[name]:
         raise CriticalError(f"the file of {name}'s upgrade transactions was changed: install the package again")
     return bundle

@@ -28,6 +28,7 @@ def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
         raise JsonRpcError(INVALID_PARAMS, f"too many arguments, want at most {len(parsers)}")
     values = []
     for index, parser in enumerate(parsers):
+        # go-ethereum treats null like a missing argument.
         if index >= len(given) or given[index] is None:
             raise JsonRpcError(INVALID_PARAMS, f"missing value for required argument {index}")
         try:

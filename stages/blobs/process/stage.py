@@ -74,6 +74,7 @@ class BlobsStage:
         """Sends the response, if there is one, to all clients of a request, which is removed once all have its blobs.
         False if a client with a full queue still lacks them."""
         response = pending.response()
+        # An unavailable response keeps the client: it gets the blobs once they are there.
         for row, client in tuple(pending.clients.items()):
             if response is not None and self._server.send(client, response) and isinstance(response, BlobsResponse):
                 del pending.clients[row]

@@ -54,6 +54,7 @@ class BlobVerifier:
 
     def _next_jobs(self) -> list[_Job]:
         """The jobs of the next task: at least one, urgent ones first."""
+        # Skips cancelled jobs, but keeps one, as a task has at least one.
         self._waiting = [job for job in self._waiting if not job.result.done()] or self._waiting[:1]
         self._waiting.sort(key=lambda job: not job.urgent)
         jobs, blobs = [self._waiting.pop(0)], 0

@@ -62,6 +62,7 @@ class BlockFetcher:
             endpoint = self._endpoints.pick()
             return FetchResult(fetch, await self._fetch(endpoint, fetch.number), None)
         except (EndpointError, RpcFailure, InvalidDataError, TaskFailed) as error:
+            # A worker that dies is not the endpoint's failure.
             if endpoint is not None and not isinstance(error, TaskFailed):
                 self._endpoints.failed(endpoint, error)
             return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")

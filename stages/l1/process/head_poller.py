@@ -46,6 +46,7 @@ class HeadPoller:
         before = self._tracker.head
         change = self._tracker.update_head(ref)
         if change is HeadChange.BELOW_FINALIZED:
+            # The endpoint may be a proxy that now answers from another node, or from another chain.
             self._endpoints.recheck_chains()
             self._endpoints.use_next()
             raise TemporaryError(

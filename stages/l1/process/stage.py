@@ -127,6 +127,7 @@ class L1Stage:
                 self._refs.request(process, request)
                 return
             client = self._clients.get((channel, process.row))
+            # A new incarnation of a client knows nothing of what was sent to the one before.
             if client is None or client.process != process:
                 client = _Client(process, server, new_subscription())
                 self._clients[channel, process.row] = client
@@ -155,6 +156,7 @@ class L1Stage:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
         self._window.trim(ranges)
         now = time.monotonic()
+        # One call at a time is left to the pollers.
         for fetch in self._window.plan(ranges, max(1, self._config.max_concurrency - 1) - len(self._fetcher), now):
             self._fetcher.start(fetch)
         self._meter.set("l1_source_cache_size", len(self._window), type="blocks")

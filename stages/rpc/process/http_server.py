@@ -136,6 +136,7 @@ class RpcServer:
         for item in body.items:
             if isinstance(item, JsonRpcRequest):
                 response = await self._call(item, deadline, size)
+                # It is run all the same.
                 if item.is_notification:
                     continue
             else:
@@ -204,6 +205,7 @@ async def _read(request: web.BaseRequest) -> bytes | None:
     """The body; None if it is longer than MAX_BODY, whatever its headers claim."""
     parts: list[bytes] = []
     size = 0
+    # A chunked body has no Content-Length to check before.
     async for part in request.content.iter_any():
         size += len(part)
         if size > MAX_BODY:

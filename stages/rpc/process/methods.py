@@ -220,6 +220,7 @@ class Method:
 
     @property
     def namespace(self) -> str:
+        """The part of the name before the underscore."""
         return self.name.split("_")[0]
 
 

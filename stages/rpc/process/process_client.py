@@ -24,6 +24,7 @@ class ProcessClient:
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[message.id] = response
         try:
+            # A message may be lost with either process, so the request is repeated; the other side ignores repetitions.
             while not response.done():
                 self._client.send(message)
                 await asyncio.wait((response,), timeout=REPEAT_SECONDS)
