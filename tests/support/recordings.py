@@ -4,7 +4,7 @@ import gzip
 import json
 from pathlib import Path
 
-from rollup_node.stages.blobs.kzg import commitment_of, versioned_hash
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, ZERO_NONCE, Header, encode_header, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -19,7 +19,7 @@ KEY = Key(b"\x07" * 32)
 TO = b"\xaa" * 20
 FIRST = 100
 BLOB = encode_blob(b"recorded")
-BLOB_HASH = versioned_hash(commitment_of(BLOB))
+BLOB_HASH = versioned_hash(blob_to_commitment(BLOB))
 MISSING_BLOB = encode_blob(b"not recorded")
 FEES = Fees(tip=2, cap=1000, blob_cap=3)
 BASE_FEE = 50
@@ -79,6 +79,6 @@ def write_recording(folder: Path) -> list[Header]:
             lines.write(json.dumps(entry) + "\n")
     (folder / f"blob_{BLOB_HASH.hex()}.bin").write_bytes(BLOB)
     (folder / "expected.json").write_text(
-        json.dumps({"blobs": {BLOB_HASH.hex(): {"commitment": commitment_of(BLOB).hex()}}})
+        json.dumps({"blobs": {BLOB_HASH.hex(): {"commitment": blob_to_commitment(BLOB).hex()}}})
     )
     return headers

@@ -1,6 +1,6 @@
 """Transactions of all types, unsigned."""
 
-from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction
 
 
 def unsigned_transaction(kind: int, chain_id: int | None) -> Transaction:
@@ -18,7 +18,7 @@ def unsigned_transaction(kind: int, chain_id: int | None) -> Transaction:
         y_parity=0,
         r=0,
         s=0,
-        access_list=(Access(b"\xbb" * 20, (b"\xcc" * 32,)),) if kind else (),
+        access_list=(AccessTuple(b"\xbb" * 20, (b"\xcc" * 32,)),) if kind else (),
         max_blob_fee=2 if kind == 3 else 0,
         blob_hashes=(b"\x01" * 32,) if kind == 3 else (),
         authorizations=(Authorization(901, b"\xdd" * 20, 1, 0, 4, 5),) if kind == 4 else (),

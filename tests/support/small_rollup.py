@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedBlobs
 from rollup_node.stages.derivation.reasons.reasons import Dropped
 from rollup_node.stages.engine.core.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
-from rollup_node.stages.protocol.block_refs import block_ref_of_payload, config_of_payload
+from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
@@ -138,7 +138,7 @@ class SmallRollup:
         self._posted = 0
         self._blobs: dict[Hash, bytes] = {}
         self._nonce = 0
-        self._tip = self._safe = block_ref_of_payload(self.config, payload_of(zero))
+        self._tip = self._safe = l2_ref_of_payload(self.config, payload_of(zero))
         self._tip_config = self._safe_config = self.config.genesis.system_config
         self._deriver = Deriver(self.config, self._l1_chain)
         self._deriver.reset(DerivationStart(self.l1[0].ref.id, self.config.genesis.system_config))
@@ -207,8 +207,8 @@ class SmallRollup:
             self.config, self._l1_chain, self._tip, self._tip_config, self.l1[origin], recover=False
         )
         payload = self.sequencer.build(self._tip.hash, attributes)
-        self._tip = block_ref_of_payload(self.config, payload)
-        self._tip_config = config_of_payload(self.config, payload)
+        self._tip = l2_ref_of_payload(self.config, payload)
+        self._tip_config = system_config_of_payload(self.config, payload)
 
     def _send(self) -> None:
         fees = Fees(tip=GWEI, cap=100 * GWEI)
@@ -238,14 +238,14 @@ class SmallRollup:
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])
                 case Attributes(attributes=attributes):
                     payload = self.verifier.build(self._safe.hash, attributes)
-                    self._safe = block_ref_of_payload(self.config, payload)
-                    self._safe_config = config_of_payload(self.config, payload)
+                    self._safe = l2_ref_of_payload(self.config, payload)
+                    self._safe_config = system_config_of_payload(self.config, payload)
                 case _:
                     return
 
     def _content(self, number: int) -> L2BlockContent:
         payload = payload_of(self.verifier.block(number))
-        return L2BlockContent(block_ref_of_payload(self.config, payload), payload.transactions)
+        return L2BlockContent(l2_ref_of_payload(self.config, payload), payload.transactions)
 
 
 def _heads(head: Hash) -> Mapping[str, Any]:

@@ -22,10 +22,10 @@ from rollup_node.node.inspect.listing import Listing
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
-from rollup_node.stages.blobs.beacon_api import Candidate
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.l1.filter import filter_of
+from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
@@ -89,9 +89,9 @@ def native_calls(url: str, recorded: Recording) -> Recorded:
     functions = (
         keccak256,
         orjson.loads,
-        kzg.commitment_of,
-        kzg.proofs_hold,
-        kzg.commitments_hold,
+        kzg.blob_to_commitment,
+        kzg.verify_proofs,
+        kzg.verify_commitments,
     )
     with recording(*functions) as calls:
         blocks = [_verified(config, url, number, body) for number, body in bodies.items()]
@@ -109,7 +109,7 @@ def _fetch(url: str, method: str, *params: Any) -> bytes:
 
 
 def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Block:
-    rules = filter_of(config)
+    rules = filter_of_rollup(config)
     result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, rules))
     if isinstance(result, l1_tasks.NeedsReceipts):
         receipts = _fetch(url, "eth_getBlockReceipts", hex(number))
@@ -119,10 +119,10 @@ def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Blo
 
 
 def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ...]:
-    candidates = tuple(Candidate(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
+    offered = tuple(OfferedBlob(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
     found = {
         each.hash: each
-        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), candidates)).contents
+        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), offered)).contents
     }
     return tuple(found[ref.hash] for ref in wanted)
 

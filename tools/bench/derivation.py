@@ -15,7 +15,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedDecoded, NeedL1Block
 from rollup_node.stages.messages.engine import PipelineStart
-from rollup_node.stages.protocol.attributes import config_after, prepare_attributes, with_transactions
+from rollup_node.stages.protocol.attributes import prepare_attributes, system_config_after, with_transactions
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.keccak import keccak256
@@ -101,7 +101,7 @@ class DerivationRun:
         for number in range(1, self._chain.blocks + 1):
             found = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
             if len(self._systems) == number:
-                self._systems.append(config_after(self._config, found, number))
+                self._systems.append(system_config_after(self._config, found, number))
                 self.attributes.append(found)
             yield found
 
@@ -158,7 +158,7 @@ def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)
         if isinstance(output, Attributes):
-            system = config_after(config, output.attributes, safe.number + 1)
+            system = system_config_after(config, output.attributes, safe.number + 1)
             safe = synthetic_chain.l2_ref(safe.number + 1)
             if safe.number > chain.blocks // 5:
                 late = max(late, resident())

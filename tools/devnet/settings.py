@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollup_node.node.options.kinds import HTTP_URL, LOG_LEVEL
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
@@ -138,7 +138,7 @@ def fork_offsets(given: Sequence[str]) -> dict[str, int]:
         if fork in named:
             offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
             unnamed.clear()
-    problem = fork_order_problem(offsets, genesis_time=0)
+    problem = fork_order_error(offsets, genesis_time=0)
     if problem is not None:
         raise SettingsError(f"--fork: {problem}; give ascending offsets, and from Jovian on a different one per fork")
     return offsets

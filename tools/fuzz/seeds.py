@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
-from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction, encode_transaction
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, encode_transaction
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
@@ -20,7 +20,7 @@ KINDS = (0, 1, 2, 4)
 def transaction(chance: Random) -> bytes:
     """A transaction of a type that a span batch can carry."""
     kind = chance.choice(KINDS)
-    access = (Access(chance.randbytes(20), (chance.randbytes(32),)),) if kind and chance.random() < 0.3 else ()
+    access = (AccessTuple(chance.randbytes(20), (chance.randbytes(32),)),) if kind and chance.random() < 0.3 else ()
     signed = Authorization(CHAIN_ID, chance.randbytes(20), 1, 0, _word(chance), _word(chance))
     return encode_transaction(
         Transaction(

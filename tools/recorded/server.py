@@ -18,14 +18,9 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import (
-    SERVER_ERROR,
-    JsonRpc,
-    Listener,
-    Method,
-    RpcError,
-    application,
-)
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
 
 T = TypeVar("T")
@@ -56,7 +51,7 @@ class RecordedL1:
         }
 
     def block_by_number(self, number: str, full: bool) -> dict[str, Any]:
-        """eth_getBlockByNumber. Raises RpcError for a block that was not recorded."""
+        """eth_getBlockByNumber. Raises JsonRpcError for a block that was not recorded."""
         if number in LABEL_DISTANCE:
             wanted = max(self._recording.first, self._head - LABEL_DISTANCE[number])
         else:
@@ -64,21 +59,21 @@ class RecordedL1:
         return _or_rpc_error(lambda: self._recording.block(wanted).block(full))
 
     def block_by_hash(self, block_hash: str, full: bool) -> dict[str, Any]:
-        """eth_getBlockByHash. Raises RpcError for a block that was not recorded."""
+        """eth_getBlockByHash. Raises JsonRpcError for a block that was not recorded."""
         return _or_rpc_error(lambda: self._recording.block_by_hash(from_hex(block_hash)).block(full))
 
     def receipts(self, block: str) -> list[dict[str, Any]]:
-        """eth_getBlockReceipts by number or hash. Raises RpcError for receipts that were not recorded."""
+        """eth_getBlockReceipts by number or hash. Raises JsonRpcError for receipts that were not recorded."""
         return _or_rpc_error(lambda: self._find(block).receipts_json())
 
     def receipt(self, transaction: str) -> dict[str, Any]:
-        """eth_getTransactionReceipt. Raises RpcError for a receipt that was not recorded."""
+        """eth_getTransactionReceipt. Raises JsonRpcError for a receipt that was not recorded."""
         for block in self._recording.by_number.values():
             if block.receipts is not None:
                 for receipt in block.receipts_json():
                     if receipt["transactionHash"] == transaction:
                         return receipt
-        raise RpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
+        raise JsonRpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
 
     def _find(self, block: str) -> RecordedBlock:
         is_hash = len(block) == 66
@@ -89,7 +84,7 @@ def _or_rpc_error(lookup: Callable[[], T]) -> T:
     try:
         return lookup()
     except NotRecorded as error:
-        raise RpcError(SERVER_ERROR, str(error)) from error
+        raise JsonRpcError(SERVER_ERROR, str(error)) from error
 
 
 class RecordedBeacon:

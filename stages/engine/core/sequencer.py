@@ -30,7 +30,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock, known_block
-from rollup_node.stages.protocol.block_refs import sealed_problem
+from rollup_node.stages.protocol.block_refs import sealed_payload_error
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -244,7 +244,7 @@ class Sequencer:
     def _fetched(self, building: Building, answer: Answer, now: float) -> SequencerError | None:
         if not isinstance(answer, ExecutionPayload):
             return self._give_up("the engine has lost the block it was building", now)
-        problem = sealed_problem(self.rollup, answer)
+        problem = sealed_payload_error(self.rollup, answer)
         if problem is None and answer.parent_hash != building.parent.hash:
             problem = "it has another parent than was asked for"
         if problem is not None:

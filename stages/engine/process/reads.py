@@ -9,10 +9,10 @@ from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
-from rollup_node.stages.protocol.block_refs import BlockError, block_ref_of_payload
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hashes import output_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import output_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
@@ -65,13 +65,13 @@ class Reader:
         return L2BlocksResponse(wanted.reset, wanted.first, wanted.last, contents, problem)
 
     def _content(self, payload: ExecutionPayload) -> L2BlockContent:
-        return L2BlockContent(block_ref_of_payload(self._config.rollup, payload), payload.transactions)
+        return L2BlockContent(l2_ref_of_payload(self._config.rollup, payload), payload.transactions)
 
     async def _output(self, asked: OutputRequest) -> OutputResponse:
         """optimism_outputAtBlock: the heads told with it are those when the block was read."""
         try:
             payload, status = await self._find(asked.number)
-            ref = block_ref_of_payload(self._config.rollup, payload)
+            ref = l2_ref_of_payload(self._config.rollup, payload)
             storage = await self._storage_root(payload, ref)
         except (OutputError, TemporaryError, BlockError) as error:
             return OutputResponse(asked.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)

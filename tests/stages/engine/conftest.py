@@ -13,11 +13,11 @@ from aiohttp import web
 
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock, known_block
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
+from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_to_json, payload_from_json
-from rollup_node.stages.protocol.hashes import payload_block_hash, payload_header
 from rollup_node.stages.protocol.hex_encoding import from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain

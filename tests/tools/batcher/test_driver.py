@@ -23,7 +23,7 @@ from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.settings import parse
-from tests.support.http_servers import serving
+from tests.support.http_listener import json_rpc_app, listening
 from tests.support.l2_test_chain import START, L2TestChain
 
 SPAN_BLOBS = ChannelConfig(True, True, Compression.BROTLI)
@@ -61,11 +61,9 @@ class BatcherHarness:
         """Runs a scenario with a submitter that is connected to both chains."""
 
         async def connected() -> None:
-            async with (
-                serving(EthApi(self.l1, "l1").methods()) as l1,
-                serving(EthApi(self.engine, "l2").methods()) as engine,
-                serving({"optimism_syncStatus": self.status}) as node,
-            ):
+            methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
+            node_methods = {"optimism_syncStatus": self.status}
+            async with listening(*map(json_rpc_app, (*methods, node_methods))) as (l1, engine, node):
                 config = BatcherConfig(l1, engine, node, self.rollup, BATCHER_KEY, self.channel, self.state_file)
                 submitter = BatchSubmitter(config)
                 try:

@@ -1,6 +1,6 @@
 """Signed transactions are read back with the key's address as sender."""
 
-from rollup_node.stages.blobs.kzg import load_setup, proofs_hold, versioned_hash
+from rollup_node.stages.blobs.kzg import load_setup, verify_proofs, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import decode_transaction, recover_sender
@@ -42,4 +42,4 @@ def test_blob_transaction() -> None:
     assert (body.max_blob_fee, body.blob_hashes) == (4, built.versioned_hashes)
     assert [versioned_hash(each) for each in commitments] == list(built.versioned_hashes)
     assert blobs == [blob]
-    assert proofs_hold(blobs, commitments, proofs)
+    assert verify_proofs(blobs, commitments, proofs)

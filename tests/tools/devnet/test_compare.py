@@ -7,10 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from rollup_node.stages.io.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import compare
 from rollup_node.tools.devnet.compare import Comparison, compare_output_roots
-from rollup_node.tools.devnet.serving.jsonrpc_server import SERVER_ERROR, RpcError
-from tests.support.http_servers import serving
+from tests.support.http_listener import json_rpc_app, listening
 
 Output = Callable[[str], dict[str, str]]
 
@@ -23,12 +24,11 @@ def compared(last: int, **nodes: Output) -> Comparison:
     """The comparison of nodes that answer optimism_outputAtBlock by these functions."""
 
     async def run() -> Comparison:
-        async with AsyncExitStack() as stack:
-            clients = {}
-            for name, output in nodes.items():
-                url = await stack.enter_async_context(serving({"optimism_outputAtBlock": output}))
-                clients[name] = JsonRpcClient(url)
-                stack.push_async_callback(clients[name].close)
+        apps = (json_rpc_app({"optimism_outputAtBlock": output}) for output in nodes.values())
+        async with listening(*apps) as urls, AsyncExitStack() as stack:
+            clients = {name: JsonRpcClient(url) for name, url in zip(nodes, urls, strict=True)}
+            for client in clients.values():
+                stack.push_async_callback(client.close)
             return await compare_output_roots(clients, last)
 
     return asyncio.run(run())
@@ -53,7 +53,7 @@ def test_failed_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def flaky(number: str) -> dict[str, str]:
         if next(failures, False):
-            raise RpcError(SERVER_ERROR, "not ready")
+            raise JsonRpcError(SERVER_ERROR, "not ready")
         return root(number)
 
     assert compared(3, one=root, other=flaky).equal
@@ -64,7 +64,7 @@ def test_a_node_that_keeps_failing_ends_the_comparison(monkeypatch: pytest.Monke
     monkeypatch.setattr(compare, "ATTEMPTS", 3)
 
     def fails(number: str) -> dict[str, str]:
-        raise RpcError(SERVER_ERROR, "not ready")
+        raise JsonRpcError(SERVER_ERROR, "not ready")
 
     with pytest.raises(RpcFailure, match="not ready"):
         compared(1, one=root, other=fails)

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rollup_node.tools.devnet.serving.jsonrpc_server import SERVER_ERROR, RpcError
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, StatusPoller, memory_of, read_processes
-from tests.support.http_servers import serving
+from tests.support.http_listener import json_rpc_app, listening
 
 HASH = "0x" + "11" * 32
 
@@ -23,12 +24,13 @@ def poll(root: Path, *, l1: bool = True, unsafe_hash: str = HASH, peers: bool = 
 
     def peer_stats() -> dict[str, int]:
         if not peers:
-            raise RpcError(SERVER_ERROR, "p2p is disabled")
+            raise JsonRpcError(SERVER_ERROR, "p2p is disabled")
         return {"connected": 3}
 
     async def run() -> NetworkStatus:
         methods = {"optimism_syncStatus": lambda: heads(unsafe_hash), "opp2p_peerStats": peer_stats}
-        async with serving({"eth_blockNumber": lambda: "0x10"} if l1 else {}) as l1_url, serving(methods) as node:
+        l1_methods = {"eth_blockNumber": lambda: "0x10"} if l1 else {}
+        async with listening(json_rpc_app(l1_methods), json_rpc_app(methods)) as (l1_url, node):
             poller = StatusPoller(l1_url, {"verifier": node}, root)
             try:
                 return await poller.poll()

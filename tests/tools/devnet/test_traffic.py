@@ -15,7 +15,7 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.traffic import ROUNDS_PER_DEPOSIT, TRANSFERS_PER_ROUND, Traffic, deposit_call
-from tests.support.http_servers import serving
+from tests.support.http_listener import json_rpc_app, listening
 
 GENESIS_TIME = 1_700_000_000
 
@@ -35,7 +35,8 @@ def test_rounds_of_transfers_and_deposits() -> None:
     errors: list[str] = []
 
     async def run() -> Traffic:
-        async with serving(EthApi(l1, "l1").methods()) as l1_url, serving(EthApi(l2, "l2").methods()) as l2_url:
+        apps = json_rpc_app(EthApi(l1, "l1").methods()), json_rpc_app(EthApi(l2, "l2").methods())
+        async with listening(*apps) as (l1_url, l2_url):
             clients = JsonRpcClient(l1_url), JsonRpcClient(l2_url)
             traffic = Traffic(*clients, errors.append)
             try:
@@ -60,7 +61,7 @@ def test_a_refused_round_is_reported() -> None:
     errors: list[str] = []
 
     async def run() -> None:
-        async with serving({}) as url:
+        async with listening(json_rpc_app({})) as (url,):
             clients = JsonRpcClient(url), JsonRpcClient(url)
             try:
                 await Traffic(*clients, errors.append).send_round()

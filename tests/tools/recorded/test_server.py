@@ -8,9 +8,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rollup_node.stages.blobs.kzg import proofs_hold
+from rollup_node.stages.blobs.kzg import verify_proofs
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, RecordedBeacon, RecordedL1, main
 from tests.support.leftovers import Leftovers
@@ -62,7 +63,7 @@ def test_the_head_is_the_newest_whole_block(recording: Recording) -> None:
     ],
 )
 def test_missing_data_is_an_error(recording: Recording, call: Callable[[dict[str, Any]], Any]) -> None:
-    with pytest.raises(RpcError, match="not recorded"):
+    with pytest.raises(JsonRpcError, match="not recorded"):
         call(RecordedL1(recording).methods())
 
 
@@ -96,7 +97,7 @@ def test_sidecars_with_computed_proofs(recording: Recording) -> None:
     sidecar = first[1]["data"][0]
     parts = [[from_hex(sidecar[name])] for name in ("blob", "kzg_commitment", "kzg_proof")]
     assert parts[0] == [BLOB]
-    assert proofs_hold(*parts)
+    assert verify_proofs(*parts)
     assert (second[0], absent[0]) == (500, 404)
 
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.responses import (
     bare_transaction_json,
@@ -21,7 +23,7 @@ from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 REVERTED = 3
 TIP = 1_000_000
@@ -115,10 +117,10 @@ class EthApi:
         return chain.at(from_quantity(tag))
 
     def require(self, tag: Any) -> Block:
-        """As `find`. Raises RpcError where there is no such block."""
+        """As `find`. Raises JsonRpcError where there is no such block."""
         block = self.find(tag)
         if block is None:
-            raise RpcError(SERVER_ERROR, "header not found")
+            raise JsonRpcError(SERVER_ERROR, "header not found")
         return block
 
     def state(self, tag: Any) -> State:
@@ -179,7 +181,7 @@ class EthApi:
         return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
-        """eth_getLogs of one block by hash, or of a range of canonical blocks. Raises RpcError for too many logs."""
+        """eth_getLogs of one block by hash or of a canonical range. Raises JsonRpcError for too many logs."""
         query = _object(query)
         if query.get("blockHash") is not None:
             blocks = [self.require(query["blockHash"])]
@@ -201,7 +203,7 @@ class EthApi:
                     pairs = zip(entry.result.logs, logs_json(entry, location), strict=True)
                     found.extend(log_json for log, log_json in pairs if _matches(wanted, log.address, log.topics))
             if len(found) > _MAX_LOGS:
-                raise RpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
+                raise JsonRpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
         return found
 
     # --- state -----------------------------------------------------------------------------------------------------
@@ -226,9 +228,9 @@ class EthApi:
         return to_hex(value.to_bytes(32, "big"))
 
     def proof(self, address: Any, slots: Any, tag: Any = "latest") -> dict[str, Any]:
-        """eth_getProof. Raises RpcError unless `slots` is a list."""
+        """eth_getProof. Raises JsonRpcError unless `slots` is a list."""
         if not isinstance(slots, list):
-            raise RpcError(INVALID_PARAMS, "storage keys must be a list")
+            raise JsonRpcError(INVALID_PARAMS, "storage keys must be a list")
         state, owner = self.state(tag), address_from_hex(address)
         keys = [(slot, from_quantity(slot, 256)) for slot in slots]
         return {
@@ -251,12 +253,12 @@ class EthApi:
     # --- calls and sending -----------------------------------------------------------------------------------------
 
     def call(self, call: Any, tag: Any = "latest") -> str:
-        """eth_call. Raises RpcError for a failed call."""
+        """eth_call. Raises JsonRpcError for a failed call."""
         result = self._simulated(simulate, call, tag)
         return to_hex(result.output)
 
     def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
-        """eth_estimateGas. Raises RpcError for a failed call."""
+        """eth_estimateGas. Raises JsonRpcError for a failed call."""
         return hex(self._simulated(estimate, call, tag).gas_used)
 
     def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
@@ -266,11 +268,11 @@ class EthApi:
         try:
             result = run(state, self._backend.evm_rules(block.header.timestamp), self._context(block), call, gas)
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
         if not result.succeeded:
             if result.error == "execution reverted":
-                raise RpcError(REVERTED, result.error, to_hex(result.output))
-            raise RpcError(SERVER_ERROR, result.error)
+                raise JsonRpcError(REVERTED, result.error, to_hex(result.output))
+            raise JsonRpcError(SERVER_ERROR, result.error)
         return result
 
     def _context(self, block: Block) -> BlockContext:
@@ -307,16 +309,16 @@ class EthApi:
         return history
 
     def send(self, raw: Any) -> str:
-        """eth_sendRawTransaction. Raises RpcError for an invalid transaction."""
+        """eth_sendRawTransaction. Raises JsonRpcError for an invalid transaction."""
         try:
             return to_hex(self._backend.send(from_hex(raw)))
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RpcError(INVALID_PARAMS, "expected an object")
+        raise JsonRpcError(INVALID_PARAMS, "expected an object")
     return value
 
 
@@ -325,7 +327,7 @@ def _filter(query: dict[str, Any]) -> LogFilter:
     addresses = address if isinstance(address, list) else [address]
     topics = query.get("topics") or []
     if not isinstance(topics, list) or len(topics) > 4:
-        raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
+        raise JsonRpcError(INVALID_PARAMS, "topics must be a list of at most 4")
     return LogFilter(
         addresses=None if address is None else frozenset(map(address_from_hex, addresses)),
         topics=tuple(_topic(topic) for topic in topics),

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from rollup_node.stages.protocol.headers import Header
+import msgspec
+
+from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.evm.state_transition.block import ExecutedTransaction
@@ -11,35 +13,10 @@ from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, S
 
 def header_json(header: Header) -> dict[str, Any]:
     """A header's fields by their JSON-RPC names, without absent optional ones."""
-    found: dict[str, Any] = {
-        "parentHash": to_hex(header.parent_hash),
-        "sha3Uncles": to_hex(header.uncles_hash),
-        "miner": to_hex(header.miner),
-        "stateRoot": to_hex(header.state_root),
-        "transactionsRoot": to_hex(header.transactions_root),
-        "receiptsRoot": to_hex(header.receipts_root),
-        "logsBloom": to_hex(header.logs_bloom),
-        "difficulty": hex(header.difficulty),
-        "number": hex(header.number),
-        "gasLimit": hex(header.gas_limit),
-        "gasUsed": hex(header.gas_used),
-        "timestamp": hex(header.timestamp),
-        "extraData": to_hex(header.extra_data),
-        "mixHash": to_hex(header.mix_hash),
-        "nonce": to_hex(header.nonce),
+    values = zip(HEADER_FIELDS, msgspec.structs.astuple(header), strict=True)
+    return {
+        field.json_name: hex(value) if field.bits else to_hex(value) for field, value in values if value is not None
     }
-    optional = {
-        "baseFeePerGas": header.base_fee,
-        "withdrawalsRoot": header.withdrawals_root,
-        "blobGasUsed": header.blob_gas_used,
-        "excessBlobGas": header.excess_blob_gas,
-        "parentBeaconBlockRoot": header.parent_beacon_root,
-        "requestsHash": header.requests_hash,
-    }
-    for name, value in optional.items():
-        if value is not None:
-            found[name] = to_hex(value) if isinstance(value, bytes) else hex(value)
-    return found
 
 
 def block_json(block: Block, full: bool) -> dict[str, Any]:

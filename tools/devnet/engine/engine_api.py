@@ -6,6 +6,7 @@ import hashlib
 from functools import partial
 from typing import Any, NamedTuple
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
     attributes_from_json,
@@ -14,15 +15,16 @@ from rollup_node.stages.protocol.engine_json import (
     payload_to_json,
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002
@@ -104,13 +106,13 @@ class EngineApi:
         return _forkchoice(_status("VALID", head.hash), job)
 
     def _label(self, head: Block, label: Hash) -> Block | None:
-        """The block of a label. Raises RpcError unless it is an ancestor of the head."""
+        """The block of a label. Raises JsonRpcError unless it is an ancestor of the head."""
         if label == ZERO_HASH:
             return None
         chain = self._backend.chain
         block = chain.get(label)
         if block is None or block.number > head.number or chain.ancestor(head, block.number).hash != label:
-            raise RpcError(
+            raise JsonRpcError(
                 INVALID_FORKCHOICE, "Invalid forkchoice state", {"err": f"{to_hex(label)} is not on the chain"}
             )
         return block
@@ -131,7 +133,7 @@ class EngineApi:
         return identity
 
     def _attributes(self, version: int, found: Any) -> PayloadAttributes:
-        """Parses attributes. Raises RpcError where fields or the method's version do not match their fork."""
+        """Parses attributes. Raises JsonRpcError where fields or the method's version do not match their fork."""
         # op-node sends a plain number, the specs have a hex quantity [A10].
         if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
             found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
@@ -151,7 +153,7 @@ class EngineApi:
                 raise _invalid_attributes(f"{name} {'is missing' if wanted else 'given before its fork'}")
         if version != rules.attributes_version:
             text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         return attributes
 
     # --- payloads --------------------------------------------------------------------------------------------------
@@ -159,12 +161,12 @@ class EngineApi:
     def _get_payload(self, version: int, identity: Any) -> dict[str, Any]:
         job = self._jobs.get(identity) if isinstance(identity, str) else None
         if job is None:
-            raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
+            raise JsonRpcError(UNKNOWN_PAYLOAD, "Unknown payload")
         wanted = self._rules(job.time).get_payload_version
         # V1 is valid for payloads without withdrawals, which V2 covers as well.
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         block = job.seal(self._backend, from_pool=True)
         self._built[block.hash] = block
         while len(self._built) > _MAX_JOBS:
@@ -175,15 +177,15 @@ class EngineApi:
         self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
     ) -> dict[str, Any]:
         if blob_hashes or requests:
-            raise RpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
+            raise JsonRpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
         try:
             payload = payload_from_json(found, None if beacon_root is None else hash_from_hex(beacon_root))
         except PayloadError as error:
-            raise RpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
         wanted = self._rules(payload.timestamp).new_payload_version
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_newPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         if payload_block_hash(payload) != payload.block_hash:
             return _status(
                 "INVALID", None, f"blockhash mismatch: the payload hashes to {to_hex(payload_block_hash(payload))}"
@@ -219,7 +221,7 @@ class EngineApi:
 
 def _heads(state: Any) -> ForkchoiceState:
     if not isinstance(state, dict):
-        raise RpcError(INVALID_PARAMS, "expected a forkchoice state object")
+        raise JsonRpcError(INVALID_PARAMS, "expected a forkchoice state object")
     return ForkchoiceState(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
 
 
@@ -235,8 +237,8 @@ def _forkchoice(status: dict[str, Any], job: str | None = None) -> dict[str, Any
     return {"payloadStatus": status, "payloadId": job}
 
 
-def _invalid_attributes(reason: str) -> RpcError:
-    return RpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
+def _invalid_attributes(reason: str) -> JsonRpcError:
+    return JsonRpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
 
 
 def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:

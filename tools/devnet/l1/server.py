@@ -11,17 +11,12 @@ from typing import Any
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.serving.jsonrpc_server import (
-    INVALID_PARAMS,
-    JsonRpc,
-    Listener,
-    Method,
-    RpcError,
-    application,
-)
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64
@@ -47,10 +42,10 @@ class L1Methods:
         return to_hex(self._backend.mine(head.header.timestamp + self._backend.slot_seconds).hash)
 
     def reorg(self, depth: Any) -> str:
-        """dev_reorg: replaces the last `depth` blocks; the hash of the new head. Raises RpcError for a wrong depth."""
+        """dev_reorg: replaces the last `depth` blocks; the new head's hash. Raises JsonRpcError for a wrong depth."""
         number = depth if isinstance(depth, int) else from_quantity(depth)
         if not 1 <= number <= MAX_REORG:
-            raise RpcError(INVALID_PARAMS, f"a reorg replaces 1 to {MAX_REORG} blocks, not {number}")
+            raise JsonRpcError(INVALID_PARAMS, f"a reorg replaces 1 to {MAX_REORG} blocks, not {number}")
         return to_hex(self._backend.reorg(number).hash)
 
 

@@ -13,15 +13,18 @@ from aiohttp import web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+from rollup_node.stages.rpc.jsonrpc import (
+    JsonRpcError,
+    JsonRpcRequest,
+    Response,
+    error_response,
+    method_not_found,
+    parse_body,
+    success_response,
+)
 
 log = get_logger("jsonrpc")
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-SERVER_ERROR = -32000
 
 MAX_BODY = 128 << 20
 MAX_BATCH = 1000
@@ -30,19 +33,9 @@ _TOKEN_AGE = 60
 Method = Callable[..., Any]
 
 
-class RpcError(Exception):
-    """A method raises this to respond with an error object."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-
-
 class JsonRpc:
     """Dispatches request bodies. A method is a plain or async function of positional parameters whose result orjson can
-    encode. It raises RpcError, or HexError for a malformed parameter."""
+    encode. It raises JsonRpcError, or HexError for a malformed parameter."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = {name: (method, inspect.signature(method)) for name, method in methods.items()}
@@ -55,47 +48,45 @@ class JsonRpc:
     async def respond(self, body: bytes) -> bytes:
         """The response to one request or a batch; empty for notifications alone."""
         try:
-            request = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return orjson.dumps(_failure(None, PARSE_ERROR, "parse error: the body is not JSON"))
-        if not isinstance(request, list):
-            response = await self._one(request)
-            return b"" if response is None else orjson.dumps(response)
-        if not request:
-            return orjson.dumps(_failure(None, INVALID_REQUEST, "empty batch"))
-        if len(request) > MAX_BATCH:
-            return orjson.dumps(_failure(None, INVALID_REQUEST, f"batch of more than {MAX_BATCH} requests"))
-        responses = [response for part in request if (response := await self._one(part)) is not None]
-        return orjson.dumps(responses) if responses else b""
+            parsed = parse_body(body)
+            if len(parsed.items) > MAX_BATCH:
+                raise JsonRpcError(INVALID_REQUEST, f"batch of more than {MAX_BATCH} requests")
+        except JsonRpcError as error:
+            return orjson.dumps(error_response(None, error))
+        responses = [response for item in parsed.items if (response := await self._respond(item)) is not None]
+        if not responses:
+            return b""
+        return orjson.dumps(responses if parsed.is_batch else responses[0])
 
-    async def _one(self, request: Any) -> dict[str, Any] | None:
-        if not isinstance(request, dict) or not isinstance(request.get("method"), str):
-            return _failure(None, INVALID_REQUEST, "invalid request")
-        identity = request.get("id")
+    async def _respond(self, request: JsonRpcRequest | Response) -> Response | None:
+        """The response to a request; None for a notification."""
+        if not isinstance(request, JsonRpcRequest):
+            return request
         try:
-            response = {"jsonrpc": "2.0", "id": identity, "result": await self._call(request)}
-        except RpcError as error:
-            response = _failure(identity, error.code, error.message, error.data)
+            response = success_response(request.id, await self._call(request))
+        except JsonRpcError as error:
+            response = error_response(request.id, error)
         except HexError as error:
-            response = _failure(identity, INVALID_PARAMS, f"invalid argument: {error}")
+            response = error_response(request.id, JsonRpcError(INVALID_PARAMS, f"invalid argument: {error}"))
         except Exception as error:  # a bug in a method must not close the connection of other requests
-            log.crash("method failed", error, method=request["method"])
-            response = _failure(identity, INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}")
-        return response if "id" in request else None
+            log.crash("method failed", error, method=request.method)
+            text = f"internal error: {type(error).__name__}: {error}"
+            response = error_response(request.id, JsonRpcError(INTERNAL_ERROR, text))
+        return None if request.is_notification else response
 
-    async def _call(self, request: dict[str, Any]) -> Any:
-        name = request["method"]
+    async def _call(self, request: JsonRpcRequest) -> Any:
+        name = request.method
         if name not in self._methods:
-            raise RpcError(METHOD_NOT_FOUND, f"the method {name} does not exist/is not available")
+            raise method_not_found(name)
         method, signature = self._methods[name]
-        parameters = request.get("params") or []
-        if not isinstance(parameters, list):
-            raise RpcError(INVALID_PARAMS, "parameters must be a list")
+        params = request.params or []
+        if not isinstance(params, list):
+            raise JsonRpcError(INVALID_PARAMS, "parameters must be a list")
         try:
-            signature.bind(*parameters)
+            signature.bind(*params)
         except TypeError as error:
-            raise RpcError(INVALID_PARAMS, f"{name}: {error}") from None
-        result = method(*parameters)
+            raise JsonRpcError(INVALID_PARAMS, f"{name}: {error}") from None
+        result = method(*params)
         return await result if inspect.isawaitable(result) else result
 
 
@@ -161,10 +152,3 @@ def token_error(authorization: str, secret: bytes) -> str | None:
 
 def _unpadded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-def _failure(identity: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": identity, "error": error}

@@ -22,7 +22,7 @@ from rollup_node.stages.messages.engine import (
     L2BlocksRequest,
     StartRequest,
 )
-from rollup_node.stages.protocol.hashes import output_root
+from rollup_node.stages.protocol.output_root import output_root
 from tests.support.engine_node import EngineNode, follow
 
 

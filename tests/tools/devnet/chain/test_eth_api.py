@@ -10,9 +10,9 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify_storage
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 from tests.support.l2_test_chain import L2TestChain
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
@@ -72,7 +72,7 @@ def test_tags(api: EthApiHarness) -> None:
     assert api("eth_getTransactionReceipt", UNKNOWN) is None and api("eth_getBlockReceipts", "0x9") is None
     by_hash = {"blockHash": to_hex(chain.safe.hash)}
     assert api("eth_getBalance", "0x" + "ee" * 20, by_hash) == "0x3"
-    with pytest.raises(RpcError, match="header not found"):
+    with pytest.raises(JsonRpcError, match="header not found"):
         api("eth_getBalance", "0x" + "ee" * 20, "0x9")
     with pytest.raises(HexError):
         api("eth_getBlockByNumber", "newest")
@@ -98,7 +98,7 @@ def test_calls_and_estimates(api: EthApiHarness) -> None:
     balance = {"to": to_hex(TOKEN), "data": to_hex(BALANCE_OF + owner.rjust(32, b"\0"))}
     assert int(api("eth_call", balance), 16) == 100 and int(api("eth_call", balance, "0x1"), 16) == 0
     transfer = keccak256(b"transfer(address,uint256)")[:4] + bytes(31) + b"\x01" + (5).to_bytes(32, "big")
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(JsonRpcError) as raised:
         api("eth_call", {"to": to_hex(TOKEN), "input": to_hex(transfer)})
     assert raised.value.code == 3 and raised.value.data.startswith("0x4e487b71")
     mint = {"from": to_hex(owner), "to": to_hex(TOKEN), "data": to_hex(MINT)}
@@ -106,7 +106,7 @@ def test_calls_and_estimates(api: EthApiHarness) -> None:
     block = api.l2.extend(api.backend, api.l2.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
     assert block.executed[1].result.succeeded and estimate - block.executed[1].result.gas_used <= 64
     assert api("eth_estimateGas", {"from": to_hex(owner), "to": "0x" + "11" * 20, "value": "0x1"}) == hex(21_000)
-    with pytest.raises(RpcError, match="insufficient funds"):
+    with pytest.raises(JsonRpcError, match="insufficient funds"):
         api("eth_estimateGas", {"to": "0x" + "11" * 20, "value": "0x1", "from": "0x" + "22" * 20})
 
 
@@ -131,7 +131,7 @@ def test_sent_transactions_are_pending(api: EthApiHarness) -> None:
     assert api("eth_getTransactionByHash", sent)["blockHash"] is None
     assert api("eth_getTransactionCount", owner, "pending") == "0x3"
     for bad in (to_hex(raw), "0x02c0", to_hex(api.l2.deposit(b"\xee" * 20, None))):
-        with pytest.raises(RpcError):
+        with pytest.raises(JsonRpcError):
             api("eth_sendRawTransaction", bad)
 
 
@@ -154,7 +154,7 @@ def test_sent_transactions_are_pending(api: EthApiHarness) -> None:
     ],
 )
 def test_malformed_parameters_are_refused(api: EthApiHarness, method: str, parameters: list[Any]) -> None:
-    with pytest.raises((HexError, RpcError)):
+    with pytest.raises((HexError, JsonRpcError)):
         api(method, *parameters)
 
 

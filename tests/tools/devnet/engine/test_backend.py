@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
 from rollup_node.stages.protocol.forks.rules import L2Rules
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 from tests.support.l2_test_chain import L2TestChain
 
 ZERO = bytes(32)
@@ -136,10 +136,10 @@ def test_safe_and_finalized_must_be_ancestors_of_the_head() -> None:
     side = EngineDriver(l2)
     other = side.extend(l2.transfer(0, 0)).block_hash
     for safe, finalized in ((other, ZERO), (ZERO, b"\x01" * 32)):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.follow(hashes[3], safe, finalized)
         assert raised.value.code == -38002
-    with pytest.raises(RpcError):
+    with pytest.raises(JsonRpcError):
         engine.follow(hashes[0], hashes[2])
     assert chain.head.hash == hashes[3]
 
@@ -166,14 +166,14 @@ def test_attributes_must_match_their_fork() -> None:
     given = attributes_to_json(l2.attributes(head.header))
     update = engine.methods["engine_forkchoiceUpdatedV3"]
     for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             update(state(head.hash), {key: value for key, value in given.items() if key != change})
         assert raised.value.code == -38003 and change in raised.value.message
     for changed in ({"timestamp": hex(head.header.timestamp)}, {"transactions": [*given["transactions"], "0x02c0"]}):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             update(state(head.hash), given | changed)
         assert raised.value.code == -38003
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(JsonRpcError) as raised:
         engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), given)
     assert raised.value.code == -38005
     assert update(state(head.hash), given | {"minBaseFee": "0x0"})["payloadId"]
@@ -185,15 +185,15 @@ def test_versions_and_parameters_are_checked() -> None:
     payload = engine.extend()
     identity = engine.start(payload.block_hash, l2.attributes(engine.backend.chain.head.header))
     for version in (1, 2, 3, 5):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods[f"engine_getPayloadV{version}"](identity)
         assert raised.value.code == -38005
     for unknown in ("0x0000000000000000", 7, None):
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods["engine_getPayloadV4"](unknown)
         assert raised.value.code == -38001
     body, root = payload_to_json(payload), to_hex(payload.parent_beacon_root or ZERO)
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(JsonRpcError) as raised:
         engine.methods["engine_newPayloadV3"](body, [], root)
     assert raised.value.code == -38005
     malformed_parameters: tuple[tuple[Any, ...], ...] = (
@@ -202,11 +202,11 @@ def test_versions_and_parameters_are_checked() -> None:
         (body, ["0x01"], root, []),
     )
     for parameters in malformed_parameters:
-        with pytest.raises(RpcError) as raised:
+        with pytest.raises(JsonRpcError) as raised:
             engine.methods["engine_newPayloadV4"](*parameters)
         assert raised.value.code == -32602
     for malformed in (None, {}, {"headBlockHash": "0x12"}):
-        with pytest.raises((RpcError, HexError)):
+        with pytest.raises((JsonRpcError, HexError)):
             engine.methods["engine_forkchoiceUpdatedV3"](malformed)
     names = engine.methods["engine_exchangeCapabilities"]([])
     assert "engine_newPayloadV4" in names and "engine_exchangeCapabilities" not in names

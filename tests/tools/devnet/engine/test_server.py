@@ -96,7 +96,8 @@ def test_sequencer_verifier_and_deriver_over_http() -> None:
                 async with session.post(servers[0].auth.url, json={}) as refused:
                     assert refused.status == 401
                 async with session.post(
-                    servers[0].http.url, json={"id": 1, "method": "engine_getPayloadV4", "params": ["0x"]}
+                    servers[0].http.url,
+                    json={"jsonrpc": "2.0", "id": 1, "method": "engine_getPayloadV4", "params": ["0x"]},
                 ) as hidden:
                     assert (await hidden.json())["error"]["code"] == -32601
             finally:

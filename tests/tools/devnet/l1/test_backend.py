@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.blobs.kzg import proofs_hold
+from rollup_node.stages.blobs.kzg import verify_proofs
 from rollup_node.stages.protocol.headers import decode_header, encode_header, header_hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.signing import Fees, blob_transaction, dynamic_fee_transaction
@@ -68,7 +68,7 @@ def test_blobs_by_slot(backend: L1Backend) -> None:
     assert blobs is not None
     ((blob_hash, blob),) = blobs
     assert (blob_hash,) == built.versioned_hashes
-    assert proofs_hold([blob.content], [blob.commitment], [blob.proof])
+    assert verify_proofs([blob.content], [blob.commitment], [blob.proof])
     assert backend.chain.head.header.blob_gas_used == 131_072
     assert backend.blobs_at(2) is None
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1 import server
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods, main, mine_in_slots
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
 from tests.support.leftovers import Leftovers
 from tests.support.programs import Program, call, wait_for
 
@@ -33,7 +33,7 @@ def test_evm_mine_and_dev_reorg(backend: L1Backend) -> None:
     assert methods["eth_getBlockByNumber"]("0x1")["hash"] == hashes[0]
     assert methods["eth_getBlockByNumber"]("0x2")["hash"] != hashes[1]
     for depth in (0, 65, "0x0"):
-        with pytest.raises(RpcError, match="a reorg replaces 1 to 64 blocks"):
+        with pytest.raises(JsonRpcError, match="a reorg replaces 1 to 64 blocks"):
             methods["dev_reorg"](depth)
 
 

@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application, token_error
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application, token_error
 
 SECRET = bytes(range(32))
 
 
 def refuse() -> None:
-    raise RpcError(-38001, "unknown payload", {"err": "gone"})
+    raise JsonRpcError(-38001, "unknown payload", {"err": "gone"})
 
 
 async def later(value: int) -> int:

@@ -7,7 +7,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import (
     CURVE_ORDER,
-    Access,
+    AccessTuple,
     Authorization,
     Transaction,
     public_key_address,
@@ -83,7 +83,7 @@ def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransact
 
 
 def intrinsic_gas(
-    rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[Access, ...] = (), authorizations: int = 0
+    rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[AccessTuple, ...] = (), authorizations: int = 0
 ) -> IntrinsicGas:
     """The intrinsic gas of a transaction: base price, calldata, access list, authorizations and init code."""
     zeros = data.count(0)
@@ -209,7 +209,7 @@ def run_body(
     return ExecutionResult(frame.succeeded, used, environment.gas_price, logs, frame.output, created, frame.error)
 
 
-def _preload_access_list(state: State, access_list: tuple[Access, ...]) -> None:
+def _preload_access_list(state: State, access_list: tuple[AccessTuple, ...]) -> None:
     for access in access_list:
         state.warm_up(access.address)
         for slot in access.slots:

@@ -8,7 +8,7 @@ from coincurve import PrivateKey
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import (
-    Access,
+    AccessTuple,
     Authorization,
     Transaction,
     encode_transaction,
@@ -117,7 +117,7 @@ def test_access_lists_are_charged_and_warm_their_entries(kind: int, extra: int) 
     execution = block()
     execution.state.set_code(TO, bytes.fromhex("600154"))
     fees = {"max_fee": 100, "max_priority_fee": 100} if kind < 2 else {}
-    accesses = (Access(TO, ((1).to_bytes(32, "big"),)),) if kind else ()
+    accesses = (AccessTuple(TO, ((1).to_bytes(32, "big"),)),) if kind else ()
     entry = apply(execution, kind=kind, access_list=accesses, **fees)
     assert entry.result.gas_used == 21_000 + extra + 3 + (100 if kind else 2100)
 

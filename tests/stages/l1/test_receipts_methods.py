@@ -1,8 +1,15 @@
-"""The choice of a receipts method by provider kind, size and experience."""
+"""The choice of a receipts method by provider kind, block size and earlier failures."""
 
 import pytest
 
-from rollup_node.stages.l1.methods import KINDS, ONE_BY_ONE, RETRY_SECONDS, ReceiptsMethods, is_not_found, is_unusable
+from rollup_node.stages.l1.receipts_methods import (
+    KINDS,
+    ONE_BY_ONE,
+    RETRY_SECONDS,
+    ReceiptsMethods,
+    is_not_found,
+    is_unsupported,
+)
 
 
 def order(kind: str, transactions: int) -> list[str]:
@@ -43,6 +50,7 @@ def order(kind: str, transactions: int) -> list[str]:
     ],
 )
 def test_methods_are_tried_in_order(kind: str, transactions: int, tried: list[str]) -> None:
+    """[OPT71]"""
     assert order(kind, transactions) == tried
 
 
@@ -50,7 +58,8 @@ def test_every_kind_is_known() -> None:
     assert len(KINDS) == 10
 
 
-def test_a_dropped_method_comes_back_after_a_minute() -> None:
+def test_a_dropped_method_is_tried_again_after_a_minute() -> None:
+    """[OPT73]"""
     methods = ReceiptsMethods("standard")
     methods.drop("eth_getBlockReceipts", 100.0)
     assert methods.choose(5, 100.0 + RETRY_SECONDS - 1) == ONE_BY_ONE
@@ -58,15 +67,16 @@ def test_a_dropped_method_comes_back_after_a_minute() -> None:
 
 
 def test_only_alchemy_takes_an_object() -> None:
+    """[OPT72]"""
     assert ReceiptsMethods.parameter("eth_getBlockReceipts", "0x1") == "0x1"
     assert ReceiptsMethods.parameter("alchemy_getTransactionReceipts", "0x1") == {"blockHash": "0x1"}
 
 
-def test_errors_are_told_apart() -> None:
-    assert is_unusable(-32601, "whatever")
-    assert is_unusable(-32000, "the method eth_getBlockReceipts does not exist/is not available")
-    assert not is_unusable(-32000, "header not found")
-    assert not is_unusable(-32005, "limit exceeded")
+def test_unsupported_methods_and_missing_blocks() -> None:
+    assert is_unsupported(-32601, "whatever")
+    assert is_unsupported(-32000, "the method eth_getBlockReceipts does not exist/is not available")
+    assert not is_unsupported(-32000, "header not found")
+    assert not is_unsupported(-32005, "limit exceeded")
     assert is_not_found("Unknown block")
     assert is_not_found("header not found")
     assert not is_not_found("limit exceeded")
