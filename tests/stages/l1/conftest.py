@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from rollup_node.stages.l1.filter import L1Filter
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 OP_SEPOLIA = L1Filter(
     chain_id=11_155_111,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_logs, filter_of_rollup, split_logs, wanted_events
 from rollup_node.stages.protocol.receipts import decode_receipt
 from rollup_node.stages.protocol.types import Log
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 from tests.support.logs_bloom import logs_bloom
 from tests.support.plain_rollup import PLAIN_ROLLUP
 

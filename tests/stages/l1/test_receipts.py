@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.receipts import verified_logs
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, verify_block
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 BLOCK = 6_582_933
 Json = Any

@@ -9,7 +9,7 @@ from rollup_node.stages.l1.runtime_config import SIGNER_SLOT, address_in, proven
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from tests.support.signer_ledger import CONTRACT, SIGNER, ledger_with_signer
+from tests.support.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 
 Proof = dict[str, Any]
 
@@ -28,9 +28,9 @@ Proof = dict[str, Any]
 )
 def test_a_proof_that_does_not_hold_is_refused(change: Callable[[Proof], object]) -> None:
     """[LHD12]"""
-    api = EthApi(ledger := ledger_with_signer(), "test").methods()
+    api = EthApi(backend := l1_with_signer(), "test").methods()
     proof: Proof = api["eth_getProof"](to_hex(CONTRACT), [to_hex(SIGNER_SLOT)], "latest")
-    root = ledger.chain.head.header.state_root
+    root = backend.chain.head.header.state_root
     assert address_in(proven_value(proof, root, CONTRACT, SIGNER_SLOT)) == SIGNER
     with pytest.raises(InvalidDataError):
         proven_value(change(proof), root, CONTRACT, SIGNER_SLOT)

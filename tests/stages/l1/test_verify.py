@@ -14,7 +14,7 @@ from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_
 from rollup_node.stages.protocol.headers import header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 BLOCK = 6_582_896
 BATCHER = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")

@@ -1,4 +1,4 @@
-"""A JSON-RPC 2.0 server over HTTP POST from a table of methods: batches, the usual errors, a JWT check if wanted."""
+"""A JSON-RPC 2.0 server over HTTP POST for a method table, with batches and an optional JWT check."""
 
 import base64
 import hmac
@@ -34,8 +34,8 @@ Method = Callable[..., Any]
 
 
 class JsonRpc:
-    """Answers request bodies. A method is a plain or async function of positional parameters whose result orjson can
-    encode; it raises JsonRpcError, or HexError for a malformed parameter."""
+    """Dispatches request bodies. A method is a plain or async function of positional parameters whose result orjson can
+    encode. It raises JsonRpcError, or HexError for a malformed parameter."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = {name: (method, inspect.signature(method)) for name, method in methods.items()}
@@ -45,8 +45,8 @@ class JsonRpc:
         """All method names, sorted."""
         return sorted(self._methods)
 
-    async def answer(self, body: bytes) -> bytes:
-        """The response to one request or a batch; empty when it held notifications only."""
+    async def respond(self, body: bytes) -> bytes:
+        """The response to one request or a batch; empty for notifications alone."""
         try:
             parsed = parse_body(body)
             if len(parsed.items) > MAX_BATCH:
@@ -68,7 +68,7 @@ class JsonRpc:
             response = error_response(request.id, error)
         except HexError as error:
             response = error_response(request.id, JsonRpcError(INVALID_PARAMS, f"invalid argument: {error}"))
-        except Exception as error:
+        except Exception as error:  # a bug in a method must not close the connection of other requests
             log.crash("method failed", error, method=request.method)
             text = f"internal error: {type(error).__name__}: {error}"
             response = error_response(request.id, JsonRpcError(INTERNAL_ERROR, text))
@@ -91,13 +91,14 @@ class JsonRpc:
 
 
 def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Application:
-    """A web application that serves `rpc` at its root; with a secret, only for bearers of a fresh HS256 token.
-    Further routes may be added before it is started."""
+    """A web application that serves `rpc` at `/`, with a secret only for requests with a fresh HS256 token.
+
+    Routes may be added before it starts."""
 
     async def handle(request: web.Request) -> web.Response:
-        if jwt_secret is not None and (reason := token_problem(request.headers.get("Authorization", ""), jwt_secret)):
+        if jwt_secret is not None and (reason := token_error(request.headers.get("Authorization", ""), jwt_secret)):
             return web.Response(status=401, text=reason)
-        return web.Response(body=await rpc.answer(await request.read()), content_type="application/json")
+        return web.Response(body=await rpc.respond(await request.read()), content_type="application/json")
 
     served = web.Application(client_max_size=MAX_BODY)
     served.router.add_post("/", handle)
@@ -105,7 +106,8 @@ def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Applicatio
 
 
 class Listener:
-    """An application bound to a port; `url` and `port` are known once it is started. Port 0 picks a free one."""
+    """An application that listens on a port. For port 0 a free one is chosen, and `url` and `port` have it once
+    started."""
 
     def __init__(self, app: web.Application, port: int, host: str = "127.0.0.1") -> None:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -114,20 +116,22 @@ class Listener:
 
     @property
     def url(self) -> str:
+        """The HTTP URL."""
         return f"http://{self.host}:{self.port}"
 
     async def start(self) -> None:
-        """Binds; OSError where the port is taken."""
+        """Binds the port. Raises OSError where it is in use."""
         await self._runner.setup()
         await web.TCPSite(self._runner, self.host, self.port).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
+        """Closes the port and all connections."""
         await self._runner.cleanup()
 
 
-def token_problem(authorization: str, secret: bytes) -> str | None:
-    """What is wrong with an Authorization header, or None: HS256 over the secret, issued within the last minute."""
+def token_error(authorization: str, secret: bytes) -> str | None:
+    """Why an Authorization header is rejected, or None for an HS256 token of the secret issued within 60 seconds."""
     if not authorization.startswith("Bearer "):
         return "missing token"
     try:
@@ -142,7 +146,7 @@ def token_problem(authorization: str, secret: bytes) -> str | None:
         return "signature is invalid"
     issued = payload.get("iat") if isinstance(payload, dict) else None
     if not isinstance(issued, int | float) or abs(issued - time.time()) > _TOKEN_AGE:
-        return "token is stale, or has no time of issue"
+        return "token is stale or has no iat"
     return None
 
 

@@ -23,8 +23,8 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 from tests.support.plain_rollup import PLAIN_ROLLUP
-from tests.support.signer_ledger import CONTRACT, SIGNER, ledger_with_signer
 from tests.support.stage_runner import run_within
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT)
@@ -51,7 +51,7 @@ def with_reader(methods: Methods, scenario: Scenario, **options: Any) -> None:
 @pytest.mark.parametrize(("trust", "method"), [(False, "eth_getProof"), (True, "eth_getStorageAt")])
 def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) -> None:
     """[RTC1, RTC4]"""
-    api = EthApi(ledger_with_signer(), "test").methods()
+    api = EthApi(l1_with_signer(), "test").methods()
     calls: list[tuple[Any, ...]] = []
 
     def recorded(*params: Any) -> Any:
@@ -72,12 +72,12 @@ def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
         await reader.step()
         assert published == [RuntimeConfig(ZERO_ADDRESS)]
 
-    with_reader(EthApi(ledger_with_signer(storage), "test").methods(), scenario)
+    with_reader(EthApi(l1_with_signer(storage), "test").methods(), scenario)
 
 
 def test_the_last_value_stays_when_l1_fails_later() -> None:
     """[RTC2, RTC3]"""
-    api = EthApi(ledger_with_signer(), "test").methods()
+    api = EthApi(l1_with_signer(), "test").methods()
     failing = [True]
 
     def proof(*params: Any) -> Any:
@@ -104,7 +104,7 @@ def test_without_an_interval_it_is_read_once() -> None:
         assert await reader.step() == await reader.step() == NEVER_SECONDS
         assert len(published) == 1
 
-    with_reader(EthApi(ledger_with_signer(), "test").methods(), scenario, runtime_config_interval=0.0)
+    with_reader(EthApi(l1_with_signer(), "test").methods(), scenario, runtime_config_interval=0.0)
 
 
 def test_it_waits_for_the_head() -> None:

@@ -24,7 +24,7 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1
 from tests.support.fake_l1_chain import FakeL1Chain
 from tests.support.http_listener import Methods, json_rpc_app, listening
