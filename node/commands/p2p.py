@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
+from rollup_node.stages.p2p.identity.io.key_file import new_secret
 from rollup_node.stages.p2p.identity.peer_id import Identity, IdentityError, peer_text, secp256k1_key
-from rollup_node.stages.p2p.peerstore.io.key_file import new_secret
 
 _LONGEST_INPUT = 4096
 DOCTOR = "doctor"

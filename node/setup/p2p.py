@@ -13,12 +13,12 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
-from rollup_node.stages.p2p.discv5.io.node_store import NodeStore
+from rollup_node.stages.p2p.discv5.io.node_database import NodeStore
+from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, static_peers
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
-from rollup_node.stages.p2p.peerstore.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.database import StoreError
 
 
 class Peering(NamedTuple):

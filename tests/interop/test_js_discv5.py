@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.calls import Call, Purpose
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from tests.support.discv5_nodes import seeded
 from tests.support.discv5_servers import free_port, serving, serving_many
 from tests.support.js_peers import JsPeer, js_peer, need_packages

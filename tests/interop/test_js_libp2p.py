@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.stages.p2p.host.host_api import PeerDisconnected, PeerIdentified, StreamError
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.peer_id import parse_peer, peer_text
 from tests.support.js_peers import JsFailure, JsPeer, by, js_peer, need_packages
 from tests.support.p2p_hosts import ECHO, TestHost, running, through, until

@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, PeerBuckets
-from rollup_node.stages.p2p.reqresp.server import LONGEST_WAIT
+from rollup_node.stages.p2p.reqresp.server_limits import LONGEST_WAIT
 from rollup_node.stages.p2p.scoring.application_score import AppCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash

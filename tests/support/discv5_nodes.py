@@ -6,12 +6,12 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet
 from rollup_node.stages.p2p.discv5.calls import ToSend
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
-from rollup_node.stages.p2p.discv5.service import Alive, Discovery, Found, Gone, Moved, Output, Settings
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
+from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.node import Alive, Discovery, Found, Gone, Moved, Output, Settings
 
 CHAIN = 901
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer, FoundPeer
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer, FoundPeer
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from tests.support.discv5_nodes import secret_of
 from tests.support.p2p_hosts import config

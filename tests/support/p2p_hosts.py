@@ -9,8 +9,8 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.host_api import HostEvent, Stream
 from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, Stream
 from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 

@@ -7,8 +7,8 @@ import struct
 from collections.abc import AsyncIterator, Iterable
 
 from rollup_node.stages.p2p.encoding.multistream import HEADER, message
+from rollup_node.stages.p2p.host.upgrader import Upgrade
 from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.muxer.upgrade import Upgrade
 from rollup_node.stages.p2p.security.noise import SealedStream
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 

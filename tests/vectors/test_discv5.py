@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import decode_record, parse_record, sign_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
 IV = bytes(16)

@@ -19,13 +19,13 @@ from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc, Subscription
-from rollup_node.stages.p2p.host.host_api import Stream
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.stage import P2pStage, build

@@ -7,10 +7,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
 from rollup_node.stages.p2p.discv5.lookup import Lookup
+from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import Random
 

@@ -1,10 +1,8 @@
 """How a node of the discovery network is reached, and how far apart two nodes are."""
 
-import ipaddress
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.discv5.enr import Enr
@@ -40,21 +38,3 @@ def log_distance(one: NodeId, other: NodeId) -> int:
 def closeness(node: NodeId, target: NodeId) -> int:
     """A key to sort nodes by, nearest to the target first."""
     return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")
-
-
-def host_group(ip: IpAddress) -> bytes:
-    """Whose traffic counts together: one IPv4 address, or one IPv6 network of 64 bits."""
-    return ip.packed if ip.version == 4 else ip.packed[:8]
-
-
-def network_group(ip: IpAddress) -> bytes | None:
-    """The /24 (IPv4) or /48 (IPv6) that an address lies in, of which few nodes are trusted; None on local networks,
-    where many nodes share one."""
-    if ip.is_loopback or ip.is_private or ip.is_link_local:
-        return None
-    return ip.packed[:3] if isinstance(ip, ipaddress.IPv4Address) else ip.packed[:6]
-
-
-def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
-    """Whether an address lies in one of these networks."""
-    return any(ip.version == network.version and ip in network for network in networks)

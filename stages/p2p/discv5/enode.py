@@ -5,10 +5,10 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_record
-from rollup_node.stages.p2p.gating.connection_gater import GaterError, IpAddress, parse_ip
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -36,7 +36,7 @@ class Enode(NamedTuple):
         """The address; None for a name."""
         try:
             return parse_ip(self.host)
-        except GaterError:
+        except IpAddressError:
             return None
 
     def contact(self, address: IpAddress) -> Contact:

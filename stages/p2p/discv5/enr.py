@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 

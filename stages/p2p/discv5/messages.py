@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.protocol import rlp
 
 MOST_RECORDS = 16

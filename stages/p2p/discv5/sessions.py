@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.bounded import BoundedMap
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId, host_group
+from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
+from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
@@ -76,7 +77,7 @@ class Sessions:
     def add(self, node: NodeId, endpoint: Endpoint, session: Session) -> None:
         """Makes this the session to write with."""
         older = self._kept.get((node, endpoint)) or ()
-        self._kept.put((node, endpoint), host_group(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
+        self._kept.put((node, endpoint), host_prefix(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
 
     def clear(self) -> None:
         """Drops all sessions."""
@@ -117,7 +118,7 @@ class Challenges:
     def add(self, node: NodeId, endpoint: Endpoint, challenge: Challenge, now: float) -> None:
         """Notes one that is being sent."""
         fresh = (challenge, *self.pending(node, endpoint, now))[:_CHALLENGES_PER_NODE]
-        self._kept.put((node, endpoint), host_group(endpoint.ip), fresh)
+        self._kept.put((node, endpoint), host_prefix(endpoint.ip), fresh)
 
     def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[Challenge, ...]:
         """Those that this node may still answer, newest first."""

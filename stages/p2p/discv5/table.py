@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance, network_group
+from rollup_node.stages.p2p.addresses.ip import network_prefix
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance
 from rollup_node.stages.p2p.discv5.enr import Enr
 
 BUCKET_SIZE = 16
@@ -143,7 +144,7 @@ class Table:
 
     def _add(self, entry: Entry) -> Entry | None:
         bucket = self._buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
-        group = network_group(entry.contact.endpoint.ip)
+        group = network_prefix(entry.contact.endpoint.ip)
         if group is not None:
             if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self._networks[group] >= PER_NETWORK:
                 return None
@@ -175,7 +176,7 @@ class Table:
             bucket.entries[best] = bucket.replacements.pop(best)
 
     def _leave(self, bucket: Bucket, entry: Entry) -> None:
-        group = network_group(entry.contact.endpoint.ip)
+        group = network_prefix(entry.contact.endpoint.ip)
         if group is None:
             return
         for counter in (bucket.networks, self._networks):

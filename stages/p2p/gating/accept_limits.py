@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from rollup_node.stages.p2p.gating.connection_gater import ip_groups, parse_ip
+from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip
 
 MOST_PER_HOST = 8
 """Connections of one IPv4 address, as in libp2p, or one IPv6 network of 64 bits."""
@@ -61,5 +61,7 @@ class HalfOpen(Generic[C]):
 
 def is_crowded(ip: str, others: Iterable[str]) -> bool:
     """Whether the host of an address has all the connections it may have; our own machine may have any number."""
-    place = ip_groups(ip)[-1]
-    return not parse_ip(ip).is_loopback and sum(ip_groups(other)[-1] == place for other in others) >= MOST_PER_HOST
+    place = colocation_groups(ip)[-1]
+    return (
+        not parse_ip(ip).is_loopback and sum(colocation_groups(other)[-1] == place for other in others) >= MOST_PER_HOST
+    )

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import MessageId
-from rollup_node.stages.p2p.gossipsub.outbox import Outbox
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
     MESHSUB_11,
@@ -16,6 +15,7 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.rpc_queue import Outbox
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 

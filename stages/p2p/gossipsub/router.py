@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.fanout import Fanout
-from rollup_node.stages.p2p.gossipsub.inbox import Inbox
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
 from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict
@@ -30,6 +29,7 @@ from rollup_node.stages.p2p.gossipsub.message_cache import Cached
 from rollup_node.stages.p2p.gossipsub.params import MOST_EARLY, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, Randomness
 from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
+from rollup_node.stages.p2p.gossipsub.validation_queue import Inbox
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScores
 

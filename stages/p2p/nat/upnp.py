@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.nat.nat_pmp import Transport
 
 SSDP_GROUP = "239.255.255.250"

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rollup_node.stages.p2p.gating.connection_gater import Subnet
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr
+from rollup_node.stages.p2p.addresses.ip import Subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, node_id, peer_text, public_key_of
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
-from rollup_node.stages.p2p.host.host_api import Direction, HostEvent, PeerConnected
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer
 from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.identity.peer_id import peer_text
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 

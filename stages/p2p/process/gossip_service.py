@@ -10,18 +10,19 @@ from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.backoff import Redial
-from rollup_node.stages.p2p.gating.connection_gater import ip_groups
 from rollup_node.stages.p2p.gossipsub.message import Incoming, Verdict
 from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, PROTOCOLS, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
 from rollup_node.stages.p2p.gossipsub.work_budget import WorkShares
-from rollup_node.stages.p2p.host.host_api import (
+from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import (
     Direction,
     HostEvent,
     PeerConnected,
@@ -29,7 +30,6 @@ from rollup_node.stages.p2p.host.host_api import (
     Stream,
     StreamError,
 )
-from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
 from rollup_node.stages.p2p.scoring.peer_score import PeerScores
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -231,7 +231,7 @@ class GossipService:
         ready = self._writers[peer] = asyncio.Event()
         connections = self._host.live(peer)
         is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
-        places = [place for connection in connections for place in ip_groups(connection.ip)]
+        places = [place for connection in connections for place in colocation_groups(connection.ip)]
         self.router.add_peer(peer, protocol, is_outbound, places)
         self._greeted.pop(peer, asyncio.Event()).set()
         self._flush()

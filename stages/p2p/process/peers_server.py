@@ -9,12 +9,12 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
-from rollup_node.stages.p2p.host.host_api import ConnectionInfo, DialError
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer
+from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.identify import PROTOCOL_VERSION
-from rollup_node.stages.p2p.identity.multiaddr import MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer, peer_text
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
 from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper

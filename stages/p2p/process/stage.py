@@ -11,27 +11,27 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, Signers
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryError, DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, DiscoveryServer
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.identity.io.key_file import load_identity
 from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
 from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
 from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
-from rollup_node.stages.p2p.peerstore.io.key_file import load_identity
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.process.blocks_server import BlocksServer
 from rollup_node.stages.p2p.process.diagnosis import Diagnosis, Examiner
-from rollup_node.stages.p2p.process.engine_client import BlockReader
 from rollup_node.stages.p2p.process.gossip_service import GossipService
+from rollup_node.stages.p2p.process.payload_client import BlockReader
 from rollup_node.stages.p2p.process.peers_server import Directory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
+from rollup_node.stages.p2p.process.unsafe_blocks_server import BlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner, Target
 from rollup_node.stages.p2p.scoring.peer_score import peer_scores
+from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload

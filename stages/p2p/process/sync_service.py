@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
 from rollup_node.stages.p2p.reqresp.planner import Request, SyncPlanner, Target
-from rollup_node.stages.p2p.reqresp.server import SyncService
+from rollup_node.stages.p2p.reqresp.server_limits import SyncService
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"

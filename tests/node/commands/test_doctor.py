@@ -13,7 +13,7 @@ import pytest
 
 from rollup_node.node.cli import main
 from rollup_node.node.commands.doctor import Finding, Level, examine
-from rollup_node.stages.p2p.discv5.channel import Drop
+from rollup_node.stages.p2p.discv5.packet_codec import Drop
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import Signers
 from rollup_node.stages.p2p.blocks.ssz import SszError
@@ -18,16 +19,15 @@ from rollup_node.stages.p2p.encoding.snappy import SnappyFault
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import Verdict
 from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
 from rollup_node.stages.p2p.nat.nat_pmp import PmpError, Transport
 from rollup_node.stages.p2p.nat.upnp import UpnpError
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.messages import Failed, Refused
+from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p_fuzz import damaged
 

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.encoding.multistream import HEADER, MultistreamError, Proposer, Responder, message
 from rollup_node.stages.p2p.encoding.protobuf import ProtobufError
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.identify import IdentifyError
-from rollup_node.stages.p2p.identity.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import IdentifyError
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrade
 from rollup_node.stages.p2p.identity.peer_id import (
     Identity,
     IdentityError,
@@ -19,7 +20,6 @@ from rollup_node.stages.p2p.identity.peer_id import (
     parse_peer,
     peer_text,
 )
-from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade
 from rollup_node.stages.p2p.muxer.yamux import Session, YamuxError
 from rollup_node.stages.p2p.security.noise import Handshake, Unframer, framed
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys

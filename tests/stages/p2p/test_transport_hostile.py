@@ -11,10 +11,10 @@ import pytest
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, message
-from rollup_node.stages.p2p.host.host_api import PeerIdentified, Stream
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
-from rollup_node.stages.p2p.identity import identify
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.muxer.yamux import WINDOW
 from tests.support.p2p_hosts import ECHO, TestHost, running, through, until

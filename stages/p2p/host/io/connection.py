@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from typing import Protocol as TypingProtocol
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import TransportLimits
 from rollup_node.stages.p2p.encoding.multistream import Proposer, Responder
-from rollup_node.stages.p2p.host.host_api import Direction, StreamError, StreamHandler
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, open_with
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrade, Upgraded
 from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, short_text
-from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade, Upgraded
 from rollup_node.stages.p2p.muxer.yamux import (
     Ended,
     Event,

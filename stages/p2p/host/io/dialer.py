@@ -7,10 +7,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.host_api import DialError, Direction
 from rollup_node.stages.p2p.host.io.connection import Connection, Owner, TransportError
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, TcpAddress
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 

@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.accept_limits import HalfOpen, is_crowded
-from rollup_node.stages.p2p.gating.connection_gater import Gater, ip_groups, parse_ip, parse_subnet
+from rollup_node.stages.p2p.gating.connection_gater import Gater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
-from rollup_node.stages.p2p.host.host_api import (
+from rollup_node.stages.p2p.host.io.connection import Connection, Timings, TransportError
+from rollup_node.stages.p2p.host.io.dialer import Dialer
+from rollup_node.stages.p2p.host.io.host_api import (
     ConnectionInfo,
     Direction,
     HostEvent,
@@ -23,11 +27,8 @@ from rollup_node.stages.p2p.host.host_api import (
     StreamError,
     StreamHandler,
 )
-from rollup_node.stages.p2p.host.io.connection import Connection, Timings, TransportError
-from rollup_node.stages.p2p.host.io.dialer import Dialer
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, peer_text, short_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL, PeerStore
 
@@ -204,7 +205,7 @@ class Host:
             refusal = "too many connections of one host"
         self.meter.count("p2p_accepts", allow=_word(refusal is None))
         if refusal is None:
-            evicted = self.half_open.add(connection, ip_groups(connection.ip)[-1])
+            evicted = self.half_open.add(connection, colocation_groups(connection.ip)[-1])
             if evicted is not None:
                 evicted.abort("too many unfinished handshakes")
         return refusal

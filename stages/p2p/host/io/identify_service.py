@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from rollup_node.stages.io.log import get_logger
+from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, parse_ip
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.connection_gater import is_believable, parse_ip
-from rollup_node.stages.p2p.host.host_api import HostApi, HostEvent, PeerIdentified, Stream, StreamError
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import Identified, IdentifyError
 from rollup_node.stages.p2p.host.io.connection import Connection
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.identify import Identified, IdentifyError
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import (
     Identity,
     IdentityError,
@@ -190,4 +190,4 @@ def _is_worth_trying(address: Multiaddr, seen: ipaddress.IPv4Address | ipaddress
     target = address.tcp
     if target is None or not target.port:
         return False
-    return target.is_name or is_believable(parse_ip(target.host), seen)
+    return target.is_name or is_plausible_ip(parse_ip(target.host), seen)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.host_api import HostApi, Stream, StreamError
+from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
 from rollup_node.stages.p2p.host.ping import PROTOCOL, SIZE, Latency
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
 

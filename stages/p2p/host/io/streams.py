@@ -8,7 +8,7 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import MultistreamError, Proposer, Responder
-from rollup_node.stages.p2p.host.host_api import Direction, StreamError
+from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.muxer.yamux import Session
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
-from rollup_node.stages.p2p.gating.connection_gater import Subnet, parse_ip
+from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.io.routers import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
+from rollup_node.stages.p2p.nat.io.gateways import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
 
 RETRY_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
@@ -108,8 +108,7 @@ class NatKeeper:
         is_group = target.host == nat_upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
             raise NatError(f"{ip} is not on a local network")
-        allowed = self._restricted_to
-        if allowed and not any(ip.version == network.version and ip in network for network in allowed):
+        if self._restricted_to and not is_within(ip, self._restricted_to):
             raise NatError(f"{ip} is outside p2p.netrestrict")
 
     def _note(self, outer: Outer) -> None:

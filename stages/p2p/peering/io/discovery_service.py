@@ -4,15 +4,15 @@ is to be asked (`p2p.nat`), forwards our ports; both say at which address others
 from collections.abc import Callable
 
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.ip import parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryServer, FoundPeer
-from rollup_node.stages.p2p.gating.connection_gater import parse_subnet
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer, FoundPeer
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.p2p.nat.io.gateways import Outer, Wanted
 from rollup_node.stages.p2p.nat.io.port_mapper import NatKeeper, Targets
-from rollup_node.stages.p2p.nat.io.routers import Outer, Wanted
 from rollup_node.stages.p2p.nat.nat_pmp import Transport
 from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL
 from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata

@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.gating.backoff import Redial
 from rollup_node.stages.p2p.gating.connection_manager import Candidate
-from rollup_node.stages.p2p.host.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_text, short_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
 

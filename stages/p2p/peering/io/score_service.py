@@ -4,8 +4,8 @@ of bans, and both are counted (node-behaviour 13.8, 13.9)."""
 import time
 
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.p2p.host.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.host.io.host import Host
+from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, ReqRespScores
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores as Record

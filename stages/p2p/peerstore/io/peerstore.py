@@ -8,12 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, Subnet, parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_known
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.gating.connection_gater import Gater, GaterError, IpAddress, Subnet, parse_ip, parse_subnet
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, decode_known
+from rollup_node.stages.p2p.gating.connection_gater import Gater
 from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId
-from rollup_node.stages.p2p.peerstore.io.database import Database
 from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.storage.io.database import Database
 
 T = TypeVar("T")
 
@@ -159,13 +160,13 @@ class PeerStore:
         `p2p.netrestrict`."""
         gater = Gater(tuple(restricted_to))
         for subject, peer, until in self._database.read(_BANS):
-            with suppress(GaterError):
+            with suppress(IpAddressError):
                 if peer is not None:
                     gater.peer_bans[peer] = until
                 else:
                     gater.ip_bans[parse_ip(subject)] = until
         for subject, peer in self._database.read(_BLOCKS):
-            with suppress(GaterError):
+            with suppress(IpAddressError):
                 if peer is not None:
                     gater.blocked_peers.add(peer)
                 elif "/" in subject:

@@ -1,11 +1,11 @@
 """Requests and their answers."""
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import TIMEOUT, Call, Calls, Outcome, Purpose
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered
 from rollup_node.stages.p2p.discv5.contact import log_distance
+from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
 OWN = record_of("own")

@@ -2,15 +2,8 @@
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.contact import (
-    Endpoint,
-    closeness,
-    host_group,
-    is_within,
-    log_distance,
-    network_group,
-)
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.ip import host_prefix, is_within, network_prefix, parse_ip, parse_subnet
+from rollup_node.stages.p2p.discv5.contact import Endpoint, closeness, log_distance
 
 
 def test_distances() -> None:
@@ -32,13 +25,13 @@ def test_distances() -> None:
     ],
 )
 def test_groups(one: str, other: str, same_host: bool, same_network: bool) -> None:
-    assert (host_group(parse_ip(one)) == host_group(parse_ip(other))) == same_host
-    assert (network_group(parse_ip(one)) == network_group(parse_ip(other))) == same_network
+    assert (host_prefix(parse_ip(one)) == host_prefix(parse_ip(other))) == same_host
+    assert (network_prefix(parse_ip(one)) == network_prefix(parse_ip(other))) == same_network
 
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1"])
 def test_local_networks_are_no_group(ip: str) -> None:
-    assert network_group(parse_ip(ip)) is None
+    assert network_prefix(parse_ip(ip)) is None
 
 
 def test_within_networks() -> None:

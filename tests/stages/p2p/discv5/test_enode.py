@@ -5,10 +5,10 @@ from coincurve import PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from tests.support.discv5_nodes import record_of, secret_of
 
 KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import (
@@ -18,7 +19,6 @@ from rollup_node.stages.p2p.discv5.enr import (
     sign_record,
 )
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from tests.support.discv5_nodes import record_of, secret_of

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
-from rollup_node.stages.p2p.discv5.channel import Channel
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.packet_codec import Channel
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
 from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
 from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, Call, Purpose, ToSend
-from rollup_node.stages.p2p.discv5.channel import Channel, Drop
 from rollup_node.stages.p2p.discv5.contact import Endpoint
+from rollup_node.stages.p2p.discv5.packet_codec import Channel, Drop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
 from tests.support.discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded

@@ -1,13 +1,13 @@
 import pytest
 
-from rollup_node.stages.p2p.gating.connection_gater import (
-    Gater,
-    GaterError,
-    ip_groups,
-    is_believable,
+from rollup_node.stages.p2p.addresses.ip import (
+    IpAddressError,
+    colocation_groups,
+    is_plausible_ip,
     parse_ip,
     parse_subnet,
 )
+from rollup_node.stages.p2p.gating.connection_gater import Gater
 
 PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
 HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
@@ -33,8 +33,8 @@ def test_whom_an_operator_lets_in_is_neither_blocked_nor_banned() -> None:
 
 
 def test_addresses_of_one_host_count_together() -> None:
-    assert ip_groups("192.0.2.1") == ip_groups("::ffff:192.0.2.1") == ("192.0.2.1",)
-    assert ip_groups("2001:db8:1:2:3::4") == ("2001:db8:1:2:3::4", "2001:db8:1:2::")
+    assert colocation_groups("192.0.2.1") == colocation_groups("::ffff:192.0.2.1") == ("192.0.2.1",)
+    assert colocation_groups("2001:db8:1:2:3::4") == ("2001:db8:1:2:3::4", "2001:db8:1:2::")
 
 
 def test_blocks_stay_and_bans_end() -> None:
@@ -61,13 +61,13 @@ def test_mapped_addresses_are_one_with_ipv4() -> None:
 
 @pytest.mark.parametrize("text", ["", "localhost", "1.2.3", "1.2.3.4/8"])
 def test_bad_addresses(text: str) -> None:
-    with pytest.raises(GaterError):
+    with pytest.raises(IpAddressError):
         parse_ip(text)
 
 
 @pytest.mark.parametrize("text", ["", "x/8", "1.2.3.4/33"])
 def test_bad_networks(text: str) -> None:
-    with pytest.raises(GaterError):
+    with pytest.raises(IpAddressError):
         parse_subnet(text)
 
 
@@ -88,4 +88,4 @@ def test_bad_networks(text: str) -> None:
     ],
 )
 def test_claimed_addresses(claimed: str, seen: str, believed: bool) -> None:
-    assert is_believable(parse_ip(claimed), parse_ip(seen)) is believed
+    assert is_plausible_ip(parse_ip(claimed), parse_ip(seen)) is believed

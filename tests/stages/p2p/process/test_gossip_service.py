@@ -11,8 +11,8 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
 from rollup_node.stages.p2p.gossipsub.rpc import MOST_FIELDS, Rpc, Subscription
-from rollup_node.stages.p2p.host.host_api import Stream
-from rollup_node.stages.p2p.identity import identify
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.process.gossip_service import MESH
 from tests.support.p2p_hosts import TestHost, running
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play

@@ -11,8 +11,8 @@ import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequest, UnsafeBlocksRequest
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from tests.support.p2p_blocks import SIGNER, block

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import TransportLimits
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
-from rollup_node.stages.p2p.host.host_api import (
+from rollup_node.stages.p2p.host.io import host as transport_host
+from rollup_node.stages.p2p.host.io.connection import TransportError
+from rollup_node.stages.p2p.host.io.host_api import (
     DialError,
     Direction,
     PeerConnected,
@@ -20,9 +23,6 @@ from rollup_node.stages.p2p.host.host_api import (
     Stream,
     StreamError,
 )
-from rollup_node.stages.p2p.host.io import host as transport_host
-from rollup_node.stages.p2p.host.io.connection import TransportError
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from tests.support.p2p_hosts import ECHO, TestHost, config, echo, running, through, until
 

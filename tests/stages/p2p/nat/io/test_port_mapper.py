@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.p2p.nat.io import gateways as client_nat_routers
 from rollup_node.stages.p2p.nat.io import port_mapper as client_nat
-from rollup_node.stages.p2p.nat.io import routers as client_nat_routers
+from rollup_node.stages.p2p.nat.io.gateways import LIFETIME, Outer, Target, Wanted
 from rollup_node.stages.p2p.nat.io.port_mapper import RETRY_SECONDS, NatKeeper, Targets, default_gateway
-from rollup_node.stages.p2p.nat.io.routers import LIFETIME, Outer, Target, Wanted
 from rollup_node.stages.p2p.nat.nat_pmp import Transport
 
 OUTER = ipaddress.ip_address("8.8.4.4")

@@ -6,10 +6,10 @@ import ipaddress
 from collections.abc import AsyncIterator
 from typing import Any
 
-from rollup_node.stages.p2p.discv5.io.udp_service import FoundPeer
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import FoundPeer
+from rollup_node.stages.p2p.nat.io.gateways import Outer, Wanted
 from rollup_node.stages.p2p.nat.io.port_mapper import Targets
-from rollup_node.stages.p2p.nat.io.routers import Outer, Wanted
 from rollup_node.stages.p2p.nat.nat_pmp import Transport
 from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
 from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from rollup_node.stages.p2p.host.host_api import PeerDisconnected
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, StaticPeerError, Upkeep, static_peers
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores

@@ -3,8 +3,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip, parse_subnet
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import Identity
 from rollup_node.stages.p2p.peerstore.io import peerstore as store_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import MOST_ADDRESSES, RECORD_TTL, PeerStore

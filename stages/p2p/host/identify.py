@@ -4,8 +4,8 @@ Bounded in size, number of entries, and in the letters of what may reach a log."
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, decode_known, decode_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, MultiaddrError, decode_known, decode_multiaddr
 
 PROTOCOL = "/ipfs/id/1.0.0"
 PUSH_PROTOCOL = "/ipfs/id/push/1.0.0"

@@ -1,8 +1,8 @@
 """Our own record."""
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.enr import OpStack, decode_record
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
+from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
 from tests.support.discv5_nodes import endpoint, secret_of
 
 SECRET = secret_of("local")

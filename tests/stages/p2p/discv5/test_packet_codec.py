@@ -3,9 +3,9 @@
 import pytest
 
 from rollup_node.stages.p2p.discv5 import messages, packets
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered, Drop
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.messages import Ping
+from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered, Drop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.p2p.discv5.contact import NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
-from rollup_node.stages.p2p.peerstore.io.database import Database
+from rollup_node.stages.p2p.storage.io.database import Database
 
 KEPT_SECONDS = 5 * 86400.0
 MOST_KEPT = 1000

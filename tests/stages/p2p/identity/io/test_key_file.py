@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity, new_secret
 from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.peerstore.io.key_file import IdentityFileError, load_identity, new_secret
 from tests.support.p2p_hosts import config
 
 SECRET = b"\x01" * 32

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.bounded import BoundedMap
+from rollup_node.stages.p2p.discv5.bounded_map import BoundedMap
 
 
 @given(st.lists(st.tuples(st.sampled_from(["put", "get", "pop"]), st.integers(0, 12), st.integers(0, 3)), max_size=60))

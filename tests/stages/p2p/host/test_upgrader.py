@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding.multistream import MultistreamError, message
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrade, Upgraded
 from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.muxer.upgrade import UPGRADE_ERRORS, Upgrade, Upgraded
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 
 OURS, THEIRS = Identity(b"\x01" * 32), Identity(b"\x02" * 32)

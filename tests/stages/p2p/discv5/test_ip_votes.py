@@ -1,6 +1,6 @@
 """Votes on our address."""
 
-from rollup_node.stages.p2p.discv5.address_votes import FEWEST_VOTES, FRESH_SECONDS, AddressVotes
+from rollup_node.stages.p2p.discv5.ip_votes import FEWEST_VOTES, FRESH_SECONDS, AddressVotes
 from tests.support.discv5_nodes import endpoint
 
 OURS, LIE = endpoint("9.9.9.9"), endpoint("8.8.4.4", 1)

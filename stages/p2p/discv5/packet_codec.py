@@ -4,8 +4,9 @@ who we are; what comes in is opened, challenged, or dropped with a reason."""
 from enum import Enum
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, host_group
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
 from rollup_node.stages.p2p.discv5.limits import GroupLimit, TokenBucket
 from rollup_node.stages.p2p.discv5.sessions import CHALLENGE_SECONDS, Challenge, Challenges, Random, Session, Sessions
@@ -102,7 +103,7 @@ class Channel:
     ) -> bytes | Drop:
         """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender as far as
         it is known; at its usual address it is not kept out by a flood of strangers."""
-        if not self._host_limit.take(host_group(sender.ip), now):
+        if not self._host_limit.take(host_prefix(sender.ip), now):
             return Drop.TOO_MANY_CHALLENGES
         if (known is None or known.endpoint != sender) and not self._limit.take(now):
             return Drop.TOO_MANY_CHALLENGES

@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.calls import ToSend
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.node_store import NodeStore
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.io.node_database import NodeStore
+from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.node import Alive, Census, Discovery, Found, Gone, Moved, Settings
 from rollup_node.stages.p2p.discv5.packets import LONGEST
-from rollup_node.stages.p2p.discv5.service import Alive, Census, Discovery, Found, Gone, Moved, Settings
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, parse_ip, parse_subnet
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, Identity, PeerId, PublicKey
 
 TICK_SECONDS = 0.1

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.identity import identify
-from rollup_node.stages.p2p.identity.identify import Identified, IdentifyError
-from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.identify import Identified, IdentifyError
 
 HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/ip6/2001:db8::1/tcp/1")
 

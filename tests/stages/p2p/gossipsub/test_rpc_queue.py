@@ -1,6 +1,6 @@
 """The queue of one peer."""
 
-from rollup_node.stages.p2p.gossipsub.outbox import Outbox
+from rollup_node.stages.p2p.gossipsub.rpc_queue import Outbox
 
 
 def test_order_and_bounds() -> None:

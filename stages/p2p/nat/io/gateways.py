@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import aiohttp
 
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, parse_ip
+from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
 from rollup_node.stages.p2p.nat.nat_pmp import PmpError, PmpRefusal, Transport

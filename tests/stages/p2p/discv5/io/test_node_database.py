@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.io import node_store as store_nodes
-from rollup_node.stages.p2p.discv5.io.node_store import KEPT_SECONDS, NodeStore
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
+from rollup_node.stages.p2p.discv5.io import node_database as store_nodes
+from rollup_node.stages.p2p.discv5.io.node_database import KEPT_SECONDS, NodeStore
+from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
 
 ONE, TWO = record_of("one"), record_of("two")

@@ -5,10 +5,10 @@ import ipaddress
 import pytest
 
 from rollup_node.stages.p2p.discv5.calls import Call, Purpose
-from rollup_node.stages.p2p.discv5.channel import Drop
 from rollup_node.stages.p2p.discv5.contact import Contact, closeness
-from rollup_node.stages.p2p.discv5.local_record import Advertised
-from rollup_node.stages.p2p.discv5.service import REFRESH_SECONDS, Alive, Gone, Moved
+from rollup_node.stages.p2p.discv5.local_enr import Advertised
+from rollup_node.stages.p2p.discv5.node import REFRESH_SECONDS, Alive, Gone, Moved
+from rollup_node.stages.p2p.discv5.packet_codec import Drop
 from tests.support.discv5_nodes import CHAIN, Network, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, THREE = (endpoint(f"127.0.0.{number}") for number in (1, 2, 3))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.peerstore.io.database import Database, StoreError
+from rollup_node.stages.p2p.storage.io.database import Database, StoreError
 
 SCHEMA = "create table if not exists things (name text primary key);"
 

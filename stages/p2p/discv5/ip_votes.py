@@ -3,8 +3,8 @@ majority of enough fresh votes is believed."""
 
 from collections import Counter, OrderedDict
 
-from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId, network_group
-from rollup_node.stages.p2p.gating.connection_gater import is_believable
+from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, network_prefix
+from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 
 FRESH_SECONDS = 300.0
 FEWEST_VOTES = 10
@@ -22,9 +22,9 @@ class AddressVotes:
 
     def add(self, voter: NodeId, voter_at: Endpoint, seen: Endpoint, now: float) -> None:
         """A node at this address says that it saw us at that one."""
-        if not seen.port or not is_believable(seen.ip, voter_at.ip):
+        if not seen.port or not is_plausible_ip(seen.ip, voter_at.ip):
             return
-        key = network_group(voter_at.ip) or voter
+        key = network_prefix(voter_at.ip) or voter
         self._votes.pop(key, None)
         self._votes[key] = (seen, now)
         while len(self._votes) > _MOST_VOTES:

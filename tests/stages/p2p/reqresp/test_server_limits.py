@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.p2p.reqresp.messages import ResultCode
-from rollup_node.stages.p2p.reqresp.server import SyncService
+from rollup_node.stages.p2p.reqresp.server_limits import SyncService
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, is_plausible_ip, is_within
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.address_votes import AddressVotes
 from rollup_node.stages.p2p.discv5.calls import Call, Calls, Outcome, Purpose, ToSend
-from rollup_node.stages.p2p.discv5.channel import Channel, Delivered, Drop
-from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, host_group, is_within
+from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
+from rollup_node.stages.p2p.discv5.ip_votes import AddressVotes
 from rollup_node.stages.p2p.discv5.limits import GroupLimit
-from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
 from rollup_node.stages.p2p.discv5.lookup import WIDTH, Lookup
+from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered, Drop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import Random
 from rollup_node.stages.p2p.discv5.table import Table
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress, Subnet, is_believable
 
 WALK_SECONDS = 5.0
 """Between two walks while peers are wanted; the first few follow each other faster."""
@@ -182,7 +182,7 @@ class Discovery:
     def _receive(self, datagram: bytes, sender: Endpoint, now: float) -> Drop | None:
         if not self._may_reach(sender):
             return Drop.RESTRICTED
-        if not self._limit.take(host_group(sender.ip), now):
+        if not self._limit.take(host_prefix(sender.ip), now):
             return Drop.TOO_MANY
         received = self.channel.receive(datagram, sender, now)
         if isinstance(received, Drop):
@@ -228,7 +228,7 @@ class Discovery:
         found = [self.local.record.raw] if 0 in distances else []
         for record in self.table.at_distances(distance for distance in distances if distance):
             contact = record.contact(self.settings.versions)
-            if record.node_id != asker.node and contact and is_believable(contact.endpoint.ip, asker.endpoint.ip):
+            if record.node_id != asker.node and contact and is_plausible_ip(contact.endpoint.ip, asker.endpoint.ip):
                 found.append(record.raw)
         return found
 
@@ -408,7 +408,7 @@ class Discovery:
         return not self.settings.restricted_to or is_within(endpoint.ip, self.settings.restricted_to)
 
     def _is_usable(self, contact: Contact, teller: IpAddress) -> bool:
-        return self._may_reach(contact.endpoint) and is_believable(contact.endpoint.ip, teller)
+        return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, teller)
 
     def _send(self, sending: ToSend) -> None:
         if self._may_reach(sending.endpoint):

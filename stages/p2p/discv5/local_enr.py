@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStack, sign_record
-from rollup_node.stages.p2p.gating.connection_gater import IpAddress
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.identity.multiaddr import (
+from rollup_node.stages.p2p.addresses.multiaddr import (
     MultiaddrError,
     TcpAddress,
     decode_known,

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from rollup_node.stages.p2p.identity.identify import Identified
-from rollup_node.stages.p2p.identity.multiaddr import Multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
+from rollup_node.stages.p2p.host.identify import Identified
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
-from rollup_node.stages.p2p.discv5.io.udp_service import DiscoveryError, DiscoveryServer
-from rollup_node.stages.p2p.gating.connection_gater import parse_ip
-from rollup_node.stages.p2p.identity.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, DiscoveryServer
 from rollup_node.stages.p2p.identity.peer_id import peer_text
 from tests.support.discv5_nodes import record_of
 from tests.support.discv5_servers import TestServer, free_port, serving, serving_many
