@@ -27,7 +27,7 @@ RESTRICTED = "outside the allowed networks"
 Diagnosis = Mapping[str, Any]
 
 
-class Level(Enum):
+class Severity(Enum):
     """How bad a finding is: FAULT keeps the node from its peers or their blocks, WARN makes that likely."""
 
     OK = "ok"
@@ -39,7 +39,7 @@ class Level(Enum):
 class Finding(NamedTuple):
     """One line of the report, and what to do."""
 
-    level: Level
+    level: Severity
     text: str
     advice: str = ""
 
@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
         print(orjson.dumps({"diagnosis": diagnosis, "findings": told}).decode())
     else:
         _print(diagnosis, findings)
-    return 1 if any(found.level is Level.FAULT for found in findings) else 0
+    return 1 if any(found.level is Severity.FAULT for found in findings) else 0
 
 
 def _print(diagnosis: Diagnosis, findings: Sequence[Finding]) -> None:
@@ -126,9 +126,9 @@ def examine(diagnosis: Diagnosis, is_reached: bool | None) -> list[Finding]:
 
 def _troubles(found: Diagnosis) -> Iterator[Finding]:
     if not found["is_listening"]:
-        yield Finding(Level.FAULT, "it does not listen for peers", "see the problems below, and p2p.listen.*")
+        yield Finding(Severity.FAULT, "it does not listen for peers", "see the problems below, and p2p.listen.*")
     for problem in found["problems"]:
-        yield Finding(Level.FAULT, problem)
+        yield Finding(Severity.FAULT, problem)
 
 
 def _address(found: Diagnosis, is_reached: bool | None) -> Iterator[Finding]:
@@ -140,27 +140,27 @@ def _address(found: Diagnosis, is_reached: bool | None) -> Iterator[Finding]:
         ip, tcp = discovery["ip"], discovery["tcp"]
         if ip is None:
             yield Finding(
-                Level.WARN, "our record names no address, so nobody finds us", "give p2p.advertise.ip, or p2p.nat"
+                Severity.WARN, "our record names no address, so nobody finds us", "give p2p.advertise.ip, or p2p.nat"
             )
         elif usual is not None and usual != ip and _is_public(usual):
             yield Finding(
-                Level.WARN,
+                Severity.WARN,
                 f"our record says {ip}, but {seen[usual]} peers see us at {usual}",
                 f"give --p2p.advertise.ip={usual} if that is right",
             )
         elif tcp:
-            yield Finding(Level.OK, f"our record says {ip}, TCP port {tcp}, UDP port {discovery['udp']}")
+            yield Finding(Severity.OK, f"our record says {ip}, TCP port {tcp}, UDP port {discovery['udp']}")
         if is_reached is False:
             yield Finding(
-                Level.WARN,
+                Severity.WARN,
                 f"{ip} port {tcp} takes no connection from here",
                 "open the TCP port in the firewall and forward it, or give p2p.nat (a router may refuse its own side)",
             )
     if found["inbound_ever"]:
-        yield Finding(Level.OK, f"{found['inbound_ever']} connections have come in from other machines")
+        yield Finding(Severity.OK, f"{found['inbound_ever']} connections have come in from other machines")
     else:
         yield Finding(
-            Level.NOTE,
+            Severity.NOTE,
             "no other machine has connected to us since the start",
             "if that stays so, the TCP port is closed or forwarded nowhere",
         )
@@ -169,12 +169,12 @@ def _address(found: Diagnosis, is_reached: bool | None) -> Iterator[Finding]:
 def _discovery(found: Diagnosis) -> Iterator[Finding]:
     discovery = found["discovery"]
     if discovery is None:
-        yield Finding(Level.NOTE, "discovery is off: only static peers, and those that find us, are peers")
+        yield Finding(Severity.NOTE, "discovery is off: only static peers, and those that find us, are peers")
         return
     nodes = discovery["nodes"]
     if not nodes["nodes"]:
         yield Finding(
-            Level.FAULT if not _connected(found) else Level.WARN,
+            Severity.FAULT if not _connected(found) else Severity.WARN,
             "discovery knows no node at all",
             "check p2p.bootnodes and p2p.netrestrict, and that UDP may leave and come back",
         )
@@ -182,35 +182,35 @@ def _discovery(found: Diagnosis) -> Iterator[Finding]:
     others = f"{nodes['other_chain']} of other chains, {nodes['no_chain']} of none"
     text = f"discovery knows {nodes['nodes']} nodes, {nodes['live']} alive: {nodes['ours']} of our chain, {others}"
     if nodes["ours"]:
-        yield Finding(Level.OK, text)
+        yield Finding(Severity.OK, text)
     elif nodes["live"]:
-        yield Finding(Level.WARN, text, f"are these the bootnodes of chain {found['chain_id']}? see p2p.bootnodes")
+        yield Finding(Severity.WARN, text, f"are these the bootnodes of chain {found['chain_id']}? see p2p.bootnodes")
     else:
-        yield Finding(Level.WARN, text, "UDP is blocked, or p2p.bootnodes are gone: nobody answers")
+        yield Finding(Severity.WARN, text, "UDP is blocked, or p2p.bootnodes are gone: nobody answers")
     drops = {reason: count for reason, count in discovery["drops"].items() if count}
     if drops:
         advice = "p2p.netrestrict keeps these out" if RESTRICTED in drops else ""
-        yield Finding(Level.NOTE, f"datagrams that went no further: {_counts(drops)}", advice)
+        yield Finding(Severity.NOTE, f"datagrams that went no further: {_counts(drops)}", advice)
 
 
 def _dialling(found: Diagnosis) -> Iterator[Finding]:
     problems = found["dial_problems"]
     for peer in found["static_missing"]:
         why = problems.get(peer, "not dialled yet")
-        yield Finding(Level.WARN, f"static peer {peer} is missing: {why}", _advice_on_dialling(why))
+        yield Finding(Severity.WARN, f"static peer {peer} is missing: {why}", _advice_on_dialling(why))
     rest = [(peer, text) for peer, text in problems.items() if peer not in found["static_missing"]]
     if rest:
         restricted = sum("p2p.netrestrict" in text for _, text in rest)
         advice = f"{restricted} of them for p2p.netrestrict alone" if restricted else ""
-        yield Finding(Level.NOTE, f"{len(rest)} peers could not be reached of late", advice)
-        yield from (Finding(Level.NOTE, f"{peer}: {text}") for peer, text in rest[-MOST_NAMED:])
+        yield Finding(Severity.NOTE, f"{len(rest)} peers could not be reached of late", advice)
+        yield from (Finding(Severity.NOTE, f"{peer}: {text}") for peer, text in rest[-MOST_NAMED:])
 
 
 def _partings(found: Diagnosis) -> Iterator[Finding]:
     """Bans issued, and received as far as that can be seen."""
     bans = found["bans"]
     if bans:
-        level = Level.FAULT if len(bans) >= max(1, _connected(found)) else Level.WARN
+        level = Severity.FAULT if len(bans) >= max(1, _connected(found)) else Severity.WARN
         longest = max(bans.values())
         yield Finding(
             level,
@@ -219,12 +219,12 @@ def _partings(found: Diagnosis) -> Iterator[Finding]:
             "--p2p.ban.peers=false",
         )
     if found["blocked"]:
-        yield Finding(Level.NOTE, f"operators have blocked {found['blocked']} peers, addresses or networks")
+        yield Finding(Severity.NOTE, f"operators have blocked {found['blocked']} peers, addresses or networks")
     short = [one for one in found["departed"] if one["lasted"] < SHORT_SECONDS]
     if short:
         reasons = Counter(one["why"] for one in short)
         yield Finding(
-            Level.WARN if len(short) > _connected(found) else Level.NOTE,
+            Severity.WARN if len(short) > _connected(found) else Severity.NOTE,
             f"{len(short)} connections ended within {SHORT_SECONDS:.0f} s: {_counts(reasons)}",
             "peers that hang up at once are full, follow another chain, or have banned us",
         )
@@ -237,9 +237,9 @@ def _peers(found: Diagnosis) -> Iterator[Finding]:
     if not count:
         sources = "p2p.static" if found["discovery"] is None else "p2p.bootnodes, or p2p.static"
         advice = f"dialling them fails, see above: give reachable ones by {sources}"
-        yield Finding(Level.FAULT, f"no peers; {known}", advice if found["dialable"] else f"give some by {sources}")
+        yield Finding(Severity.FAULT, f"no peers; {known}", advice if found["dialable"] else f"give some by {sources}")
     else:
-        yield Finding(Level.OK if count >= low else Level.NOTE, f"{text}; {known}")
+        yield Finding(Severity.OK if count >= low else Severity.NOTE, f"{text}; {known}")
 
 
 def _mesh(found: Diagnosis) -> Iterator[Finding]:
@@ -249,35 +249,37 @@ def _mesh(found: Diagnosis) -> Iterator[Finding]:
     if not _connected(found):
         return
     if not on_topic:
-        yield Finding(Level.FAULT, text, "are the peers of this chain and fork?")
+        yield Finding(Severity.FAULT, text, "are the peers of this chain and fork?")
     elif mesh < gossip["low"]:
-        yield Finding(Level.NOTE, f"{text}: below {gossip['low']}, so own blocks go to all peers of the topic")
+        yield Finding(Severity.NOTE, f"{text}: below {gossip['low']}, so own blocks go to all peers of the topic")
     else:
-        yield Finding(Level.OK, text)
+        yield Finding(Severity.OK, text)
 
 
 def _blocks(found: Diagnosis) -> Iterator[Finding]:
     gossip = found["gossip"]
     if gossip["signer"] is None:
         yield Finding(
-            Level.FAULT,
+            Severity.FAULT,
             "no unsafe block signer is known: blocks of peers are ignored",
             "it is read from the SystemConfig contract on L1: is L1 reached, and l1_system_config_address right?",
         )
     own = gossip["own_signer"]
     if own is not None and own != gossip["signer"]:
-        yield Finding(Level.FAULT, f"p2p.sequencer.key is that of {own}, L1 names {gossip['signer']}")
+        yield Finding(Severity.FAULT, f"p2p.sequencer.key is that of {own}, L1 names {gossip['signer']}")
     if own is not None:
-        yield Finding(Level.OK if gossip["published"] else Level.NOTE, f"{gossip['published']} blocks were published")
+        yield Finding(
+            Severity.OK if gossip["published"] else Severity.NOTE, f"{gossip['published']} blocks were published"
+        )
     refused = {reason: count for reason, count in gossip["refused"].items() if reason != "seen"}
     if refused:
-        yield Finding(Level.WARN, f"blocks refused: {_counts(refused)}", _advice_on(refused))
+        yield Finding(Severity.WARN, f"blocks refused: {_counts(refused)}", _advice_on(refused))
     ago = gossip["accepted_ago"]
     if ago is None or ago > QUIET_SECONDS:
         told = "no block of peers since the start" if ago is None else f"the last block of peers came {ago:.0f} s ago"
-        yield Finding(Level.NOTE if own is not None else Level.WARN, told)
+        yield Finding(Severity.NOTE if own is not None else Severity.WARN, told)
     else:
-        yield Finding(Level.OK, f"{gossip['accepted']} blocks of peers, the last {ago:.1f} s ago")
+        yield Finding(Severity.OK, f"{gossip['accepted']} blocks of peers, the last {ago:.1f} s ago")
 
 
 def _advice_on_dialling(why: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.version import PROGRAM
-from rollup_node.stages.p2p.identity.io.key_file import new_secret
-from rollup_node.stages.p2p.identity.peer_id import Identity, IdentityError, peer_text, secp256k1_key
+from rollup_node.stages.p2p.identity.io.key_file import generate_secret
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity, peer_id_text, secp256k1_public_key
 
 _LONGEST_INPUT = 4096
 DOCTOR = "doctor"
@@ -42,19 +42,19 @@ def main(words: Sequence[str]) -> int:
 
 
 def _genkey() -> str:
-    return new_secret().hex()
+    return generate_secret().hex()
 
 
 def _priv2id() -> str:
     try:
-        return peer_text(Identity(_hex_input("a private key")).peer_id)
+        return peer_id_text(NetworkIdentity(_hex_input("a private key")).peer_id)
     except IdentityError as error:
         raise SetupError(f"p2p priv2id: {error}") from None
 
 
 def _pub2id() -> str:
     try:
-        return peer_text(secp256k1_key(_hex_input("a public key")).peer_id)
+        return peer_id_text(secp256k1_public_key(_hex_input("a public key")).peer_id)
     except IdentityError as error:
         raise SetupError(f"p2p pub2id: {error}") from None
 

@@ -13,9 +13,9 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
-from rollup_node.stages.p2p.discv5.io.node_database import NodeStore
+from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, static_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.storage.io.database import StoreError
@@ -37,13 +37,13 @@ def plan_peers(values: Values, chain: ChosenChain) -> Peering:
         static_peers(config.static, loaded.identity.peer_id)
         PeerStore(config.peerstore_path).close()
         if not config.no_discovery:
-            NodeStore(config.discovery_path).close()
+            NodeDatabase(config.discovery_path).close()
     except (IdentityFileError, StaticPeerError, StoreError) as error:
         raise SetupError(str(error)) from None
     return Peering(_with_key(config, loaded.identity), config.priv_path if loaded.is_new else None)
 
 
-def _with_key(config: P2pConfig, identity: Identity) -> P2pConfig:
+def _with_key(config: P2pConfig, identity: NetworkIdentity) -> P2pConfig:
     """The p2p process is given the key, so that a file that changes or goes away does not change who the node is."""
     return msgspec.structs.replace(config, priv_raw=identity.secret)
 

@@ -51,10 +51,10 @@ class P2pConfig(msgspec.Struct, frozen=True):
     handshake_timeout: float = 10.0
     idle_timeout: float = 3600.0
     early_muxer: bool = True
-    limits: "TransportLimits" = msgspec.field(default_factory=lambda: TransportLimits())
+    limits: "ResourceLimits" = msgspec.field(default_factory=lambda: ResourceLimits())
 
 
-class TransportLimits(msgspec.Struct, frozen=True):
+class ResourceLimits(msgspec.Struct, frozen=True):
     """Bounds on what peers can make us hold. Streams are counted per connection and direction, bytes in
     `unread_bytes` are those received and not yet read over all streams of a connection (beyond it the socket is not
     read), `backlog_bytes` those that a peer does not take from us before its connection is dropped."""

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.calls import Call, Purpose
+from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import Enr, OpStack, parse_record
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
 from tests.support.discv5_nodes import seeded
 from tests.support.discv5_servers import free_port, serving, serving_many
 from tests.support.js_peers import JsPeer, js_peer, need_packages
@@ -27,12 +27,14 @@ def packages() -> None:
 
 @asynccontextmanager
 async def foreign(secret: str = "01") -> AsyncIterator[JsPeer]:
-    async with js_peer(PROGRAM, secret=secret * 32, port=free_port(), opstack=OpStack(CHAIN).encode().hex()) as peer:
+    async with js_peer(
+        PROGRAM, secret=secret * 32, port=free_port(), opstack=OpStackEntry(CHAIN).encode().hex()
+    ) as peer:
         yield peer
 
 
 def their_record(peer: JsPeer) -> Enr:
-    return parse_record(peer.ready["record"])
+    return parse_enr(peer.ready["record"])
 
 
 def test_their_record_is_read_and_our_ping_answered() -> None:
@@ -40,7 +42,7 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
         async with foreign() as theirs:
             record = their_record(theirs)
             assert record.node_id.hex() == theirs.ready["node"]
-            assert record.opstack == OpStack(CHAIN) and record.text == theirs.ready["record"]
+            assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
             async with serving("ours", bootnodes=(record.text,)) as ours:
                 await until(lambda: ours.found)
                 assert ours.found[0].record == record.text
@@ -117,7 +119,7 @@ def test_many_requests_in_a_session() -> None:
             assert contact is not None
             random = seeded("many")
             for _ in range(100):
-                call = Call(contact, Purpose.LOOKUP, (random(1)[0] + 1, 0))
+                call = OutgoingCall(contact, CallPurpose.LOOKUP, (random(1)[0] + 1, 0))
                 await until(lambda: not service.calls.is_busy(contact.node_id))
                 assert service.calls.submit(call, 1, asyncio.get_running_loop().time())
                 ours._flush()

@@ -12,7 +12,7 @@ from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.gossipsub.message import IdRule, message_id
+from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.js_gossip import GossipPeer, gossip_peer, present_topic
@@ -43,7 +43,7 @@ def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> byte
 
 
 def id_of(data: bytes, topic: str = TOPIC) -> bytes:
-    return message_id(IdRule.OP_NODE, topic, data, block_snappy.decompress(data))
+    return message_id(MessageIdScheme.OP_NODE, topic, data, block_snappy.decompress(data))
 
 
 def large_block(number: int, size: int) -> ExecutionPayload:

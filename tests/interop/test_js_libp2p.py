@@ -10,7 +10,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
-from rollup_node.stages.p2p.identity.peer_id import parse_peer, peer_text
+from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
 from tests.support.js_peers import JsFailure, JsPeer, by, js_peer, need_packages
 from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
 
@@ -27,13 +27,13 @@ class Pair(NamedTuple):
 
     @property
     def our_text(self) -> str:
-        return peer_text(self.ours.peer_id)
+        return peer_id_text(self.ours.peer_id)
 
 
 @asynccontextmanager
 async def pair(**options: bool) -> AsyncIterator[Pair]:
     async with running(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
-        yield Pair(ours, theirs, parse_peer(theirs.ready["peer"]))
+        yield Pair(ours, theirs, parse_peer_id(theirs.ready["peer"]))
 
 
 async def we_dial(both: Pair) -> None:

@@ -13,9 +13,9 @@ from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, UnsafeBlock
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, PeerBuckets
+from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, RequestLimiter
 from rollup_node.stages.p2p.reqresp.server_limits import LONGEST_WAIT
-from rollup_node.stages.p2p.scoring.application_score import AppCounts
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -138,7 +138,7 @@ def want(node: P2pNode, above: ExecutionPayload, head: int) -> None:
     node.engine.send(UnsafeBlocksRequest(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
 
 
-def counts(node: P2pNode, theirs: GossipPeer) -> AppCounts:
+def counts(node: P2pNode, theirs: GossipPeer) -> ResponseCounts:
     return node.stage.scores.app.counts(theirs.peer)
 
 
@@ -220,7 +220,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
                 await theirs.answer(3, answer, broken=name == "broken off")
                 before, asked = counts(node, theirs), len(theirs.asked())
                 node.stage.scores.app._counts.clear()
-                planner._buckets = PeerBuckets()
+                planner._buckets = RequestLimiter()
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
                 assert counts(node, theirs)[2] == 0 and before.rejected_payloads == 0, name

@@ -1,4 +1,4 @@
-"""Discovery nodes that exchange datagrams in memory, by a clock of their own: no sockets and no waiting."""
+"""Discv5Node nodes that exchange datagrams in memory, by a clock of their own: no sockets and no waiting."""
 
 import hashlib
 import heapq
@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet
-from rollup_node.stages.p2p.discv5.calls import ToSend
+from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
-from rollup_node.stages.p2p.discv5.node import Alive, Discovery, Found, Gone, Moved, Output, Settings
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.node import (
+    ChainNodeFound,
+    Discv5Node,
+    Discv5Output,
+    Discv5Settings,
+    LocalEnrUpdated,
+    NodeAlive,
+    NodeGone,
+)
 
 CHAIN = 901
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -39,7 +47,7 @@ def record_of(
 ) -> Enr:
     """The signed record of some node."""
     address = ipaddress.ip_address(ip) if ip else None
-    return LocalRecord(secret_of(seed), Advertised(chain, address, port, tcp), seq).record
+    return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).record
 
 
 def contact_of(record: Enr) -> Contact:
@@ -56,10 +64,10 @@ def endpoint(ip: str, port: int = 9222) -> Endpoint:
 class Node:
     """A node of the simulation, where it is, and what it has given out."""
 
-    service: Discovery
+    service: Discv5Node
     at: Endpoint
-    found: list[Found] = field(default_factory=list)
-    others: list[Output] = field(default_factory=list)
+    found: list[ChainNodeFound] = field(default_factory=list)
+    others: list[Discv5Output] = field(default_factory=list)
     sent: int = 0
 
     @property
@@ -74,7 +82,7 @@ class Node:
     def known(self) -> set[bytes]:
         return {entry.record.node_id for entry in self.service.table.live}
 
-    def outputs(self, kind: type[Alive] | type[Gone] | type[Moved]) -> list[Output]:
+    def outputs(self, kind: type[NodeAlive] | type[NodeGone] | type[LocalEnrUpdated]) -> list[Discv5Output]:
         return [output for output in self.others if isinstance(output, kind)]
 
 
@@ -84,9 +92,9 @@ class Network:
     def __init__(self) -> None:
         self.now = 1000.0
         self.nodes: dict[Endpoint, Node] = {}
-        self.wire: Callable[[Endpoint, ToSend], ToSend | None] = lambda sender, sending: sending
-        self.log: list[tuple[Endpoint, ToSend]] = []
-        self._flying: list[tuple[float, int, Endpoint, ToSend]] = []
+        self.wire: Callable[[Endpoint, OutgoingPacket], OutgoingPacket | None] = lambda sender, sending: sending
+        self.log: list[tuple[Endpoint, OutgoingPacket]] = []
+        self._flying: list[tuple[float, int, Endpoint, OutgoingPacket]] = []
         self._count = 0
         self._next_tick = 0.0
 
@@ -103,10 +111,10 @@ class Network:
         hides: bool = False,
     ) -> Node:
         """A node; its record says where it is unless it `hides`, or says another address."""
-        settings = Settings(chain, restricted_to, learns_address=learns)
-        advertised = Advertised(chain, None if hides else says or at.ip, at.port, at.port)
-        local = LocalRecord(secret_of(name), advertised, 1)
-        node = Node(Discovery(settings, secret_of(name), local, seeded(name)), at)
+        settings = Discv5Settings(chain, restricted_to, learns_address=learns)
+        advertised = AdvertisedEndpoint(chain, None if hides else says or at.ip, at.port, at.port)
+        local = LocalEnr(secret_of(name), advertised, 1)
+        node = Node(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
         node.service.wanted = wanted
         self.nodes[at] = node
         return node
@@ -143,7 +151,7 @@ class Network:
             node.service.tick(self.now)
             self._collect(node)
 
-    def _arrive(self, sender: Endpoint, sending: ToSend) -> None:
+    def _arrive(self, sender: Endpoint, sending: OutgoingPacket) -> None:
         node = self.nodes.get(sending.endpoint)
         if node is not None:
             node.service.receive(sending.datagram, sender, self.now)
@@ -151,9 +159,9 @@ class Network:
 
     def _collect(self, node: Node) -> None:
         for output in node.service.take():
-            if isinstance(output, Found):
+            if isinstance(output, ChainNodeFound):
                 node.found.append(output)
-            elif not isinstance(output, ToSend):
+            elif not isinstance(output, OutgoingPacket):
                 node.others.append(output)
             else:
                 node.sent += 1

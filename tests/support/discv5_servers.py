@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer, FoundPeer
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.discv5_nodes import secret_of
 from tests.support.p2p_hosts import config
 
 
-class TestServer(DiscoveryServer):
+class TestServer(Discv5Server):
     """A server that remembers whom it found."""
 
     __test__ = False
 
     def __init__(self, name: object, **options: Any) -> None:
-        self.found: list[FoundPeer] = []
+        self.found: list[DiscoveredPeer] = []
         self.meter = Meter("p2p")
-        self.identity = Identity(secret_of(name))
+        self.identity = NetworkIdentity(secret_of(name))
         settings = config(**{"listen_udp": free_port(), "no_discovery": False, **options})
         assert settings.netrestrict == ("127.0.0.0/8",)
         super().__init__(settings, self.identity, self.meter, self.found.append)

@@ -20,7 +20,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields
-from rollup_node.stages.p2p.identity.peer_id import peer_text
+from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 
 DAEMON = "ROLLUP_NODE_P2PD"
 """The environment variable with the path of the daemon, which is else looked for on PATH."""
@@ -113,7 +113,7 @@ class GoPeer:
 
     @property
     def name(self) -> str:
-        return peer_text(self.peer)
+        return peer_id_text(self.peer)
 
     @property
     def address(self) -> str:

@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict, message_id
+from rollup_node.stages.p2p.gossipsub.message import (
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+    message_id,
+)
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Message, Prune, Rpc, Subscription
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores, peer_scores
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, peer_scorer
 
 TOPIC = "/optimism/901/3/blocks"
 OTHER_TOPIC = "/optimism/901/2/blocks"
@@ -25,7 +31,7 @@ def packed(content: bytes) -> bytes:
 
 def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
     """The id of a message with that content."""
-    return message_id(IdRule.OP_NODE, topic, packed(content), content)
+    return message_id(MessageIdScheme.OP_NODE, topic, packed(content), content)
 
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
@@ -45,7 +51,7 @@ class Said:
         controls = [rpc.control for rpc in rpcs]
         self.rpcs = rpcs
         self.subscriptions = [each for rpc in rpcs for each in rpc.subscriptions]
-        self.messages: list[Message] = [each for rpc in rpcs for each in rpc.messages]
+        self.messages: list[PubsubMessage] = [each for rpc in rpcs for each in rpc.messages]
         self.have = [each for control in controls for each in control.have]
         self.want = [each for control in controls for each in control.want]
         self.graft = [each for control in controls for each in control.graft]
@@ -58,8 +64,8 @@ class World:
 
     def __init__(self, params: GossipParams | None = None, scoring: str = "light", seed: int = 1) -> None:
         self.now = 1000.0
-        self.scores: PeerScores = peer_scores(scoring, 2)
-        self.router = Router(params or GossipParams(), TOPICS, self.scores, random.Random(seed))
+        self.scores: PeerScorer = peer_scorer(scoring, 2)
+        self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scores, random.Random(seed))
         self.router.join(TOPIC)
 
     def add(
@@ -90,24 +96,24 @@ class World:
         """The members of the topic's mesh."""
         return list(self.router.meshes.members[TOPIC])
 
-    def tell(self, peer: bytes, rpc: Rpc) -> list[Incoming]:
+    def tell(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
         """The peer says something well-formed; what of it is to be judged."""
         found = self.router.receive(peer, gossip_wire.encode(rpc), self.now)
-        assert not isinstance(found, Malformed)
+        assert not isinstance(found, MalformedRpc)
         return found
 
     def control(self, peer: bytes, **parts: object) -> None:
         """The peer says something that holds no message."""
-        assert self.tell(peer, Rpc(control=Control(**parts))) == []  # type: ignore[arg-type]
+        assert self.tell(peer, Rpc(control=ControlMessage(**parts))) == []  # type: ignore[arg-type]
 
-    def message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[Incoming]:
+    def message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[UnvalidatedMessage]:
         """The peer sends a message."""
-        return self.tell(peer, Rpc(messages=[Message(topic, packed(content))]))
+        return self.tell(peer, Rpc(messages=[PubsubMessage(topic, packed(content))]))
 
     def accept(self, peer: bytes, content: bytes) -> int:
         """The peer sends a message that is accepted; to how many it goes on."""
         (incoming,) = self.message(peer, content)
-        return self.router.verdict(incoming.id, Verdict.ACCEPT, self.now)
+        return self.router.verdict(incoming.id, ValidationResult.ACCEPT, self.now)
 
     def said(self, peer: bytes) -> Said:
         """What was said to a peer since the last call."""
@@ -146,8 +152,8 @@ class Network:
         self.run_until(0.4)
         self.loss = loss
 
-    def _router(self, name: bytes, seed: int) -> Router:
-        router = Router(GossipParams(), TOPICS, peer_scores("light", 2), random.Random(f"{seed} {name.hex()}"))
+    def _router(self, name: bytes, seed: int) -> GossipSubRouter:
+        router = GossipSubRouter(GossipParams(), TOPICS, peer_scorer("light", 2), random.Random(f"{seed} {name.hex()}"))
         router.join(TOPIC)
         return router
 
@@ -182,7 +188,7 @@ class Network:
                 self._arrive(name, source, data)
             else:
                 self.arrived[data][name] = self.now
-                router.verdict(data, Verdict.ACCEPT, self.now)
+                router.verdict(data, ValidationResult.ACCEPT, self.now)
             self._pump(name)
         self.now = end
 
@@ -194,7 +200,7 @@ class Network:
         length = varint.decode(frame)
         assert length is not None
         found = self.routers[name].receive(source, frame[length[1] :], self.now)
-        assert not isinstance(found, Malformed)
+        assert not isinstance(found, MalformedRpc)
         for incoming in found:
             self._at(0.003, "judge", name, data=incoming.id)
 

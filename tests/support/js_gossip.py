@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rollup_node.stages.p2p.identity.peer_id import parse_peer
+from rollup_node.stages.p2p.identity.peer_id import parse_peer_id
 from tests.support.js_peers import JsPeer, by, js_peer
 from tests.support.p2p_nodes import P2pNode
 
@@ -20,7 +20,7 @@ class GossipPeer:
     def __init__(self, js: JsPeer) -> None:
         self.js = js
         self.name: str = js.ready["peer"]
-        self.peer = parse_peer(self.name)
+        self.peer = parse_peer_id(self.name)
         self.address: str = js.ready["addresses"][0]
 
     async def join(self, *topics: str, verdict: str = "accept") -> None:

@@ -11,7 +11,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, Stream
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
 ECHO = "/rollup-node/test/echo/1"
@@ -36,14 +36,14 @@ class TestHost(Host):
     __test__ = False
 
     def __init__(self, number: int, **options: Any) -> None:
-        super().__init__(config(**options), Identity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
+        super().__init__(config(**options), NetworkIdentity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
         self.events: list[HostEvent] = []
         self.on_event(self.events.append)
 
     @property
     def dial_text(self) -> str:
         """Its whole multiaddr."""
-        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_text(self.peer_id)}"
+        return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_id_text(self.peer_id)}"
 
     async def heard(self, kind: type[HostEvent], seconds: float = 10.0) -> Any:
         """The first event of a kind."""

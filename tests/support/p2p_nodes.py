@@ -27,7 +27,7 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlocksRequest,
 )
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
@@ -114,7 +114,7 @@ class P2pNode:
     @property
     def peer(self) -> str:
         """Its peer id."""
-        return peer_text(Identity(self.config.priv_raw or b"").peer_id)
+        return peer_id_text(NetworkIdentity(self.config.priv_raw or b"").peer_id)
 
     def _from_p2p(self, message: UnsafeBlock | PublishResponse) -> None:
         if isinstance(message, UnsafeBlock):

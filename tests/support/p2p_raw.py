@@ -6,10 +6,10 @@ import os
 import struct
 from collections.abc import AsyncIterator, Iterable
 
-from rollup_node.stages.p2p.encoding.multistream import HEADER, message
-from rollup_node.stages.p2p.host.upgrader import Upgrade
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.security.noise import SealedStream
+from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
+from rollup_node.stages.p2p.host.upgrader import Upgrader
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)
@@ -23,14 +23,14 @@ def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"") ->
 
 def proposal(stream: int, protocol: str) -> bytes:
     """The frames that open a stream and propose a protocol."""
-    lines = message(HEADER) + message(protocol)
+    lines = encode_line(HEADER) + encode_line(protocol)
     return frame(WINDOW_UPDATE, SYN, stream, 0) + frame(DATA, 0, stream, len(lines), lines)
 
 
 class RawPeer:
     """An upgraded connection without any streams of its own."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SealedStream) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sealed: SecureSession) -> None:
         self._reader, self._writer, self._sealed = reader, writer, sealed
 
     async def send(self, plain: bytes) -> None:
@@ -40,7 +40,7 @@ class RawPeer:
             await self._writer.drain()
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
-        """Sends each in a noise message of its own."""
+        """Sends each in a noise encode_line of its own."""
         await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.seal(plain)))
 
     async def send_unsealed(self, raw: bytes) -> None:
@@ -87,7 +87,7 @@ async def bare(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.S
 async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
     """An upgraded connection of the peer with this number."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
-    upgrade = Upgrade(Identity(bytes([number]) * 32), keys, initiator=True)
+    upgrade = Upgrader(NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
     async with bare(port) as (reader, writer):
         found = None
         while found is None:

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import decode_record, parse_record, sign_record
+from rollup_node.stages.p2p.discv5.enr import decode_enr, parse_enr, sign_enr
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
 IV = bytes(16)
@@ -68,7 +68,7 @@ def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
     assert packet.source == NODE_A and packet.ephemeral_key == bytes.fromhex(vector["ephemeral_key"])
     assert bool(packet.record) == vector["has_record"]
     if packet.record:
-        assert decode_record(packet.record).node_id == NODE_A
+        assert decode_enr(packet.record).node_id == NODE_A
     digest = crypto.identity_digest(challenge, packet.ephemeral_key, NODE_B)
     assert crypto.verify(crypto.public_key(SECRET_A), packet.signature, digest)
     key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_key, SECRET_B), challenge, NODE_A, NODE_B)
@@ -114,9 +114,9 @@ def test_sealing() -> None:
 
 def test_the_example_of_a_node_record() -> None:
     vector = VECTORS["record"]
-    record = parse_record(vector["text"])
+    record = parse_enr(vector["text"])
     endpoint = Endpoint(parse_ip(vector["ip"]), vector["udp"])
     assert (record.node_id.hex(), record.seq, record.udp(4)) == (vector["node"], vector["seq"], endpoint)
     assert record.text == vector["text"]
     values = {b"ip": endpoint.ip.packed, b"udp": endpoint.port.to_bytes(2, "big")}
-    assert sign_record(bytes.fromhex(vector["secret"]), vector["seq"], values) == record
+    assert sign_enr(bytes.fromhex(vector["secret"]), vector["seq"], values) == record

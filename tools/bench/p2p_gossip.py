@@ -8,14 +8,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Rpc, Subscription
-from rollup_node.stages.p2p.scoring.peer_score import peer_scores
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 
@@ -50,7 +50,7 @@ class World:
     def __init__(self, peers: int, seed: int) -> None:
         self._chance = random.Random(seed)
         self._params = GossipParams()
-        self._router = Router(self._params, TOPICS, peer_scores("light", 2), random.Random(seed))
+        self._router = GossipSubRouter(self._params, TOPICS, peer_scorer("light", 2), random.Random(seed))
         self._now = 1000.0
         for topic in TOPICS:
             self._router.join(topic)
@@ -59,7 +59,7 @@ class World:
         for number, peer in enumerate(self._peers):
             self._router.add_peer(peer, MESHSUB_12, number % 2 == 0, [f"10.0.{number // 200}.{number % 200}"])
             self._router.receive(peer, hello, self._now)
-        signers = Signers()
+        signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, self._now)
         self._validator = BlockValidator(chain_config(GENESIS_TIME), signers)
 
@@ -67,10 +67,14 @@ class World:
         """CPU of heartbeats as a share of a core, while messages come and peers make promises that they break."""
         spent = 0.0
         for number in range(count):
-            self._accept(gossip_wire.encode(Rpc(messages=[Message(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
+            self._accept(
+                gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))]))
+            )
             for peer in self._chance.sample(self._peers, 20):
                 ids = [self._chance.randbytes(20) for _ in range(3)]
-                self._router.receive(peer, gossip_wire.encode(Rpc(control=Control([Have(TOPIC, ids)]))), self._now)
+                self._router.receive(
+                    peer, gossip_wire.encode(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now
+                )
             self._now += self._params.heartbeat
             start = time.process_time()
             self._router.heartbeat(self._now)
@@ -92,16 +96,16 @@ class World:
     def raw_block(self, number: int) -> bytes:
         """A message with a signed block that nobody has seen."""
         message = signed_message(number, GENESIS_TIME, self._chance)
-        return gossip_wire.encode(Rpc(messages=[Message(TOPIC, message)]))
+        return gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
         found = self._router.receive(self._chance.choice(self._peers), raw, self._now)
-        assert not isinstance(found, Malformed)
+        assert not isinstance(found, MalformedRpc)
         for incoming in found:
             judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
             if len(raw) > 1000:
-                assert judgement.verdict is Verdict.ACCEPT, str(judgement)
-            self._router.verdict(incoming.id, Verdict.ACCEPT, self._now)
+                assert judgement.verdict is ValidationResult.ACCEPT, str(judgement)
+            self._router.verdict(incoming.id, ValidationResult.ACCEPT, self._now)
 
     def _write_all(self) -> None:
         for peer in self._router.take_ready():

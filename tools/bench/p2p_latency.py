@@ -23,10 +23,10 @@ from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
-from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Stream
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.topology import CHANNELS
@@ -110,13 +110,13 @@ def _send(port: int, blocks: int, results: Connection) -> None:
 
 
 async def _sending(port: int, blocks: int, results: Connection) -> None:
-    host = Host(_config(SENDER), Identity(SENDER), PeerStore(), Meter("p2p"))
+    host = Host(_config(SENDER), NetworkIdentity(SENDER), PeerStore(), Meter("p2p"))
     chance, departures = random.Random(port), {}
     host.handle(MESHSUB_12, _drain)
-    receiver = Identity(RECEIVER).peer_id
+    receiver = NetworkIdentity(RECEIVER).peer_id
     await host.start()
     try:
-        address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{port}/p2p/{peer_text(receiver)}")
+        address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{port}/p2p/{peer_id_text(receiver)}")
         await host.connect(receiver, [address])
         _, stream = await host.open_stream(receiver, [MESHSUB_12])
         await stream.write(gossip_wire.frame(Rpc([Subscription(topic, True) for topic in TOPICS])))
@@ -137,7 +137,7 @@ async def _drain(stream: Stream) -> None:
 
 
 def _frame(number: int, chance: random.Random) -> bytes:
-    return gossip_wire.frame(Rpc(messages=[Message(TOPIC, signed_message(number, int(time.time()), chance))]))
+    return gossip_wire.frame(Rpc(messages=[PubsubMessage(TOPIC, signed_message(number, int(time.time()), chance))]))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ static peer and the only bootnode."""
 
 import coincurve
 
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.tools.devnet.files import SIGNER_KEY, Places
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER
@@ -11,14 +11,14 @@ from rollup_node.tools.devnet.settings import SEQUENCER
 NETWORKS = "127.0.0.0/8"
 
 
-def identity(places: Places, name: str) -> Identity:
+def identity(places: Places, name: str) -> NetworkIdentity:
     """Who a node is, by the key file that was written for it."""
-    return Identity(bytes.fromhex(places.peer_key(name).read_text().strip()))
+    return NetworkIdentity(bytes.fromhex(places.peer_key(name).read_text().strip()))
 
 
 def address(places: Places, name: str, port: int) -> str:
     """A node's multiaddress."""
-    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_text(identity(places, name).peer_id)}"
+    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_id_text(identity(places, name).peer_id)}"
 
 
 def bootnode(places: Places, name: str, port: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, check_peer, parse_peer, peer_text
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text, validate_peer_id
 
 LONGEST = 1024
 _LONGEST_NAME = 253
@@ -22,7 +22,7 @@ class MultiaddrError(ValueError):
     """Not a multiaddr, or one of protocols that this node does not speak."""
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """One protocol of an address with its value as text."""
 
     name: str
@@ -41,7 +41,7 @@ class TcpAddress(NamedTuple):
 class Multiaddr(NamedTuple):
     """An address as a sequence of parts."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Component, ...]
 
     def __str__(self) -> str:
         return "".join(f"/{name}/{value}" for name, value in self.parts)
@@ -53,7 +53,7 @@ class Multiaddr(NamedTuple):
     @property
     def peer(self) -> PeerId | None:
         """The peer id at the end."""
-        return parse_peer(self.parts[-1].value) if self.parts and self.parts[-1].name == "p2p" else None
+        return parse_peer_id(self.parts[-1].value) if self.parts and self.parts[-1].name == "p2p" else None
 
     @property
     def without_peer(self) -> "Multiaddr":
@@ -62,7 +62,7 @@ class Multiaddr(NamedTuple):
 
     def with_peer(self, peer: PeerId) -> "Multiaddr":
         """The same ending in this peer id."""
-        return Multiaddr((*self.without_peer.parts, Part("p2p", peer_text(peer))))
+        return Multiaddr((*self.without_peer.parts, Component("p2p", peer_id_text(peer))))
 
     @property
     def tcp(self) -> TcpAddress | None:
@@ -78,7 +78,7 @@ class Multiaddr(NamedTuple):
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
     """The multiaddr of an IP address and TCP port."""
     address = ipaddress.ip_address(host)
-    return Multiaddr((Part(f"ip{address.version}", str(address)), Part("tcp", str(port))))
+    return Multiaddr((Component(f"ip{address.version}", str(address)), Component("tcp", str(port))))
 
 
 def parse_multiaddr(text: str) -> Multiaddr:
@@ -91,7 +91,7 @@ def parse_multiaddr(text: str) -> Multiaddr:
         name = "p2p" if words[index] == "ipfs" else words[index]
         if index + 1 == len(words) or name not in _CODES:
             raise MultiaddrError(f"{text!r}: {words[index]!r} is not understood, or has no value")
-        parts.append(Part(name, words[index + 1]))
+        parts.append(Component(name, words[index + 1]))
     return _checked(parts, text)
 
 
@@ -109,11 +109,11 @@ def decode_multiaddr(data: bytes) -> Multiaddr:
         raw, offset = data[offset : offset + size], offset + size
         if offset > len(data):
             raise MultiaddrError("multiaddr ends within a value")
-        parts.append(Part(name, _decode_value(name, raw)))
+        parts.append(Component(name, _decode_value(name, raw)))
     return _checked(parts, data.hex())
 
 
-def decode_known(addresses: Iterable[bytes]) -> list[Multiaddr]:
+def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
     """Those of a peer's addresses that this node understands."""
     found = []
     for raw in addresses:
@@ -124,19 +124,19 @@ def decode_known(addresses: Iterable[bytes]) -> list[Multiaddr]:
     return found
 
 
-def _checked(parts: list[Part], shown: str) -> Multiaddr:
+def _checked(parts: list[Component], shown: str) -> Multiaddr:
     """The address with values in their usual form."""
     if not parts:
         raise MultiaddrError("empty multiaddr")
     if any(part.name == "p2p" for part in parts[:-1]):
         raise MultiaddrError(f"{shown}: p2p must stand at the end")
     try:
-        return Multiaddr(tuple(Part(part.name, _usual(part)) for part in parts))
+        return Multiaddr(tuple(Component(part.name, _usual(part)) for part in parts))
     except (ValueError, IdentityError) as error:
         raise MultiaddrError(f"{shown}: {error}") from None
 
 
-def _usual(part: Part) -> str:
+def _usual(part: Component) -> str:
     name, value = part
     if name == "ip4":
         return str(ipaddress.IPv4Address(value))
@@ -147,20 +147,20 @@ def _usual(part: Part) -> str:
             raise ValueError(f"{value!r} is not a port")
         return str(int(value))
     if name == "p2p":
-        return peer_text(parse_peer(value))
+        return peer_id_text(parse_peer_id(value))
     if len(value) > _LONGEST_NAME or not _HOST_NAME.fullmatch(value):
         raise ValueError(f"{value!r} is not a host name")
     return value
 
 
-def _encode_part(part: Part) -> bytes:
+def _encode_part(part: Component) -> bytes:
     name, value = part
     code = varint.encode(_CODES[name])
     if name in ("ip4", "ip6"):
         return code + ipaddress.ip_address(value).packed
     if name in ("tcp", "udp"):
         return code + int(value).to_bytes(2, "big")
-    raw = parse_peer(value) if name == "p2p" else value.encode()
+    raw = parse_peer_id(value) if name == "p2p" else value.encode()
     return code + varint.encode(len(raw)) + raw
 
 
@@ -170,7 +170,7 @@ def _decode_value(name: str, raw: bytes) -> str:
             return str(ipaddress.ip_address(raw))
         if name in ("tcp", "udp"):
             return str(int.from_bytes(raw, "big"))
-        return peer_text(check_peer(raw)) if name == "p2p" else raw.decode("ascii")
+        return peer_id_text(validate_peer_id(raw)) if name == "p2p" else raw.decode("ascii")
     except ValueError as error:
         raise MultiaddrError(f"multiaddr {name}: {error}") from None
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import ssz as block_ssz
 from rollup_node.stages.p2p.blocks.signing import SIGNATURE_SIZE
-from rollup_node.stages.p2p.blocks.ssz import SszError, SszPayload
+from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -58,12 +58,12 @@ def compose(signature: bytes, part: bytes) -> bytes:
     return block_snappy.compress(signature + part)
 
 
-def take_apart(content: bytes) -> SignedBlock:
+def split_signature(content: bytes) -> SignedBlock:
     """Splits a decompressed message of at least 66 bytes."""
     return SignedBlock(content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:])
 
 
-def read_signed_part(part: bytes, version: int) -> SszPayload:
+def read_signed_part(part: bytes, version: int) -> DecodedPayload:
     """The block in what was signed; SszError for malformed bytes."""
     if not has_beacon_root(version):
         return block_ssz.decode(part, version)

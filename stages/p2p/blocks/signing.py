@@ -46,7 +46,7 @@ class LocalSigner:
         return self._key.sign_recoverable(signing_hash(chain_id, signed_part), hasher=None)
 
 
-class Signers:
+class UnsafeBlockSigners:
     """Whose blocks are accepted: the signer that L1 names, and for a while the one before it, until a block of the
     new one is seen. Only one former signer is remembered. Times are seconds of any steady clock."""
 

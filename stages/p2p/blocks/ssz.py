@@ -28,7 +28,7 @@ class SszError(ValueError):
     """Not the SSZ of a payload of that version, or a payload that has no such SSZ."""
 
 
-class SszPayload(NamedTuple):
+class DecodedPayload(NamedTuple):
     """A payload read, and how many withdrawals it had (an L2 block has none)."""
 
     payload: ExecutionPayload
@@ -86,7 +86,7 @@ def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
     return extras
 
 
-def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> SszPayload:
+def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> DecodedPayload:
     """Reads a payload of a version; the beacon root travels beside it. SszError for malformed bytes."""
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
@@ -136,7 +136,7 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
         withdrawals_root=extras.withdrawals_root,
         parent_beacon_root=parent_beacon_root,
     )
-    return SszPayload(payload, _count_withdrawals(len(data) - end))
+    return DecodedPayload(payload, _count_withdrawals(len(data) - end))
 
 
 def _decode_extras(data: bytes, version: int) -> _Extras:

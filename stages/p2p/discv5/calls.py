@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId, log_distance
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.lookup import Lookup
-from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
-from rollup_node.stages.p2p.discv5.sessions import Random
+from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 
 TIMEOUT = 0.7
 """Seconds for an answer; a handshake starts them anew."""
@@ -22,7 +22,7 @@ _MOST_HANDSHAKES = 1
 _MOST_ANSWERS = 16
 
 
-class Purpose(Enum):
+class CallPurpose(Enum):
     """What a request is for."""
 
     CHECK = "check"
@@ -31,11 +31,11 @@ class Purpose(Enum):
 
 
 @dataclass
-class Call:
+class OutgoingCall:
     """A request: a PING if there are no `distances`. What is below `lookup` is its progress."""
 
     contact: Contact
-    purpose: Purpose
+    purpose: CallPurpose
     distances: tuple[int, ...] = ()
     lookup: Lookup | None = None
     request_id: bytes = b""
@@ -47,36 +47,36 @@ class Call:
     records: dict[NodeId, Enr] = field(default_factory=dict)
 
 
-class Outcome(NamedTuple):
+class CallResult(NamedTuple):
     """The end of a call: it was answered (by a PONG, or with the call's records) or not."""
 
-    call: Call
+    call: OutgoingCall
     is_answered: bool
     pong: messages.Pong | None = None
 
 
-class ToSend(NamedTuple):
+class OutgoingPacket(NamedTuple):
     """A datagram and where it goes."""
 
     datagram: bytes
     endpoint: Endpoint
 
 
-class Calls:
+class ActiveCalls:
     """All calls of a node. What must be sent is left in `outbox`."""
 
-    def __init__(self, channel: Channel, random: Random) -> None:
+    def __init__(self, channel: PacketCodec, random: RandomBytes) -> None:
         self._channel = channel
         self._random = random
-        self._active: dict[NodeId, Call] = {}
-        self._waiting: dict[NodeId, deque[Call]] = {}
-        self._by_nonce: dict[bytes, Call] = {}
-        self.outbox: list[ToSend] = []
+        self._active: dict[NodeId, OutgoingCall] = {}
+        self._waiting: dict[NodeId, deque[OutgoingCall]] = {}
+        self._by_nonce: dict[bytes, OutgoingCall] = {}
+        self.outbox: list[OutgoingPacket] = []
 
     def __len__(self) -> int:
         return len(self._active)
 
-    def count(self, purpose: Purpose) -> int:
+    def count(self, purpose: CallPurpose) -> int:
         """How many calls for this purpose are under way."""
         return sum(call.purpose is purpose for call in self._active.values())
 
@@ -84,7 +84,7 @@ class Calls:
         """Whether a node is being asked something."""
         return node in self._active
 
-    def submit(self, call: Call, record_seq: int, now: float) -> bool:
+    def submit(self, call: OutgoingCall, record_seq: int, now: float) -> bool:
         """Sends a request, or lets it wait for the one before it; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
@@ -109,31 +109,31 @@ class Calls:
             return False
         call.handshakes += 1
         call.deadline = now + TIMEOUT
-        self.outbox.append(ToSend(datagram, sender))
+        self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def answered(self, delivered: Delivered, own: Enr, now: float) -> Outcome | bool | None:
+    def answered(self, delivered: AuthenticMessage, own: Enr, now: float) -> CallResult | bool | None:
         """Takes a response: the outcome if the call is complete, None if more is to come, False if nobody asked."""
         call = self._active.get(delivered.node)
         message = delivered.message
         if call is None or call.contact.endpoint != delivered.endpoint or call.request_id != message.request_id:
             return False
         if isinstance(message, messages.Pong) and not call.distances:
-            return self._finish(Outcome(call, True, message), own, now)
+            return self._finish(CallResult(call, True, message), own, now)
         if isinstance(message, messages.Nodes) and call.distances:
             call.answers += 1
             _collect(call, message)
             if call.answers >= min(max(message.total, 1), _MOST_ANSWERS):
-                return self._finish(Outcome(call, True), own, now)
+                return self._finish(CallResult(call, True), own, now)
             return None
         return False
 
-    def expire(self, own: Enr, now: float) -> list[Outcome]:
+    def expire(self, own: Enr, now: float) -> list[CallResult]:
         """Ends the calls whose time is over; those with part of an answer count as answered."""
         late = [call for call in self._active.values() if call.deadline <= now]
-        return [self._finish(Outcome(call, call.answers > 0), own, now) for call in late]
+        return [self._finish(CallResult(call, call.answers > 0), own, now) for call in late]
 
-    def _start(self, call: Call, record_seq: int, now: float) -> None:
+    def _start(self, call: OutgoingCall, record_seq: int, now: float) -> None:
         call.request_id = self._request_id()
         request = (
             messages.FindNode(call.request_id, call.distances)
@@ -145,9 +145,9 @@ class Calls:
         sealed = self._channel.seal(node, endpoint, call.plain) or self._channel.knock(node)
         call.nonce, call.deadline = sealed.nonce, now + TIMEOUT
         self._active[node] = self._by_nonce[sealed.nonce] = call
-        self.outbox.append(ToSend(sealed.datagram, endpoint))
+        self.outbox.append(OutgoingPacket(sealed.datagram, endpoint))
 
-    def _finish(self, outcome: Outcome, own: Enr, now: float) -> Outcome:
+    def _finish(self, outcome: CallResult, own: Enr, now: float) -> CallResult:
         call = outcome.call
         node = call.contact.node_id
         del self._active[node]
@@ -165,13 +165,13 @@ class Calls:
         return raw if raw[0] else b"\x01" + raw[1:]
 
 
-def _collect(call: Call, message: messages.Nodes) -> None:
+def _collect(call: OutgoingCall, message: messages.Nodes) -> None:
     """Keeps those records that hold and lie at the distances asked for."""
     for raw in message.records:
         if len(call.records) >= messages.MOST_RECORDS:
             return
         try:
-            record = decode_record(raw)
+            record = decode_enr(raw)
         except EnrError:
             continue
         if log_distance(record.node_id, call.contact.node_id) in call.distances:

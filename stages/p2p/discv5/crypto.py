@@ -26,7 +26,7 @@ class CryptoError(ValueError):
     """A key that is not on the curve, or a message that was not sealed with this key."""
 
 
-class Mask:
+class HeaderMask:
     """A running key stream, to mask and unmask what follows in pieces."""
 
     def __init__(self, dest: NodeId, iv: bytes) -> None:

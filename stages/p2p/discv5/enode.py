@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint
-from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_record
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_enr
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -48,7 +48,7 @@ def parse_bootnode(text: str) -> Enr | Enode:
     """Reads a bootnode; BootnodeError says what is wrong with it."""
     text = text.strip()
     try:
-        return parse_record(text) if text.startswith(PREFIX) else _parse_enode(text)
+        return parse_enr(text) if text.startswith(PREFIX) else _parse_enode(text)
     except (EnrError, crypto.CryptoError, ValueError) as error:
         raise BootnodeError(f"bootnode {text[:60]!r}: {error} (p2p.bootnodes)") from None
 

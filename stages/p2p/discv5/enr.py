@@ -29,7 +29,7 @@ class EnrError(ValueError):
     """Not a node record, or not signed by the node it describes."""
 
 
-class OpStack(NamedTuple):
+class OpStackEntry(NamedTuple):
     """The value of `opstack`: the L2 chain, and the version of the entry (0)."""
 
     chain_id: int
@@ -40,14 +40,14 @@ class OpStack(NamedTuple):
         return varint.encode(self.chain_id) + varint.encode(self.version)
 
 
-def decode_opstack(value: bytes) -> OpStack | None:
+def decode_opstack(value: bytes) -> OpStackEntry | None:
     """Reads the value of `opstack`; what follows the two numbers is left out. None if it is damaged."""
     try:
         chain = varint.decode_padded(value)
         version = varint.decode_padded(value, chain[1]) if chain else None
     except varint.VarintError:
         return None
-    return OpStack(chain[0], version[0]) if chain and version else None
+    return OpStackEntry(chain[0], version[0]) if chain and version else None
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Enr:
         return None
 
     @cached_property
-    def opstack(self) -> OpStack | None:
+    def opstack(self) -> OpStackEntry | None:
         """The chain that the node says it is of."""
         value = self.value(OPSTACK)
         return None if value is None else decode_opstack(value)
@@ -118,7 +118,7 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
     return None if address.is_unspecified or address.is_multicast else address
 
 
-def sign_record(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
+def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
     """Makes our own record of byte strings by key; `id` and `secp256k1` are added. EnrError if it is too long."""
     key = crypto.public_key(secret)
     strings = {**values, b"id": _IDENTITY, b"secp256k1": key}
@@ -134,7 +134,7 @@ def sign_record(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def decode_record(raw: bytes) -> Enr:
+def decode_enr(raw: bytes) -> Enr:
     """Reads a record and checks its signature; EnrError says what is wrong with it. The records read last are
     remembered, as nodes tell the same ones again and again."""
     if len(raw) > LONGEST:
@@ -158,7 +158,7 @@ def decode_record(raw: bytes) -> Enr:
     return Enr(raw, seq, pairs, key, identity)
 
 
-def parse_record(text: str) -> Enr:
+def parse_enr(text: str) -> Enr:
     """Reads the text form; EnrError says what is wrong with it."""
     if len(text) > _LONGEST_TEXT or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
@@ -167,7 +167,7 @@ def parse_record(text: str) -> Enr:
         raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise EnrError("node record that is not base64") from None
-    return decode_record(raw)
+    return decode_enr(raw)
 
 
 def _pairs(items: list[bytes]) -> dict[bytes, bytes]:

@@ -11,7 +11,7 @@ FEWEST_VOTES = 10
 _MOST_VOTES = 200
 
 
-class AddressVotes:
+class IpVotes:
     """The votes of the last minutes."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ class TokenBucket:
         return True
 
 
-class GroupLimit:
+class KeyedRateLimiter:
     """A bucket for each group, kept for the `most` groups seen last."""
 
     def __init__(self, rate: float, burst: float, most: int = 2048) -> None:

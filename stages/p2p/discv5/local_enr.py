@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStack, sign_record
+from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStackEntry, sign_enr
 
 
 @dataclass(frozen=True)
-class Advertised:
+class AdvertisedEndpoint:
     """What our record says besides who we are. Ports of 0 and an `ip` of None are left out, so that others do not try
     to reach us where they cannot."""
 
@@ -19,7 +19,7 @@ class Advertised:
 
     def values(self) -> dict[bytes, bytes]:
         """The record's values by key."""
-        found = {OPSTACK: OpStack(self.chain_id).encode()}
+        found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
         if self.ip is None:
             return found
         six = "6" if self.ip.version == 6 else ""
@@ -30,24 +30,26 @@ class Advertised:
         return found
 
 
-class LocalRecord:
+class LocalEnr:
     """Our record. `seq` is the number of its first version, Unix milliseconds, so that it rises over restarts; a
     record of before (`former`) that says the same is kept as it is."""
 
-    def __init__(self, secret: bytes, advertised: Advertised, seq: int, former: Enr | None = None) -> None:
+    def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
         self._secret = secret
         self.advertised = advertised
-        fresh = sign_record(secret, max(seq, former.seq + 1 if former else 0), advertised.values())
+        fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.values())
         self.record = former if former is not None and former.pairs == fresh.pairs else fresh
 
     def move(self, endpoint: Endpoint) -> bool:
         """Says that discovery reaches us here; whether that is new."""
-        return self.advertise(Advertised(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp))
+        return self.advertise(
+            AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
+        )
 
-    def advertise(self, advertised: Advertised) -> bool:
+    def advertise(self, advertised: AdvertisedEndpoint) -> bool:
         """Says this from now on; whether that is new."""
         if advertised == self.advertised:
             return False
         self.advertised = advertised
-        self.record = sign_record(self._secret, self.record.seq + 1, advertised.values())
+        self.record = sign_enr(self._secret, self.record.seq + 1, advertised.values())
         return True

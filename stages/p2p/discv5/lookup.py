@@ -14,7 +14,7 @@ _MOST_HEARD_OF = 256
 _DISTANCES = 3
 
 
-class Query(NamedTuple):
+class LookupQuery(NamedTuple):
     """Ask this node for nodes at these distances from it."""
 
     contact: Contact
@@ -42,14 +42,14 @@ class Lookup:
             kept = self._by_closeness()[:_MOST_HEARD_OF]
             self.heard_of = {contact.node_id: contact for contact in kept}
 
-    def next_queries(self) -> list[Query]:
+    def next_queries(self) -> list[LookupQuery]:
         """Whom to ask now; each node is named once."""
         free = min(CONCURRENCY - len(self.waiting), MOST_ASKED - len(self.asked))
         fresh = [contact for contact in self._nearest() if contact.node_id not in self.asked][: max(free, 0)]
         for contact in fresh:
             self.asked.add(contact.node_id)
             self.waiting.add(contact.node_id)
-        return [Query(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
+        return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
 
     def answer(self, node: NodeId, found: Iterable[Contact]) -> None:
         """Takes the nodes that one has answered."""

@@ -64,18 +64,18 @@ class TalkResponse(NamedTuple):
     response: bytes
 
 
-Request = Ping | FindNode | TalkRequest
-Response = Pong | Nodes | TalkResponse
-Message = Request | Response
+Discv5Request = Ping | FindNode | TalkRequest
+Discv5Response = Pong | Nodes | TalkResponse
+Discv5Message = Discv5Request | Discv5Response
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Discv5Message) -> bytes:
     """The bytes to be sealed."""
     kind = _KINDS[type(message)]
     return bytes((kind,)) + rlp.encode_list([rlp.encode_bytes(message.request_id), *_fields(message)])
 
 
-def decode(plain: bytes) -> Message:
+def decode(plain: bytes) -> Discv5Message:
     """Reads a message that was opened; MessageError says what is wrong with it."""
     if not plain or plain[0] not in _READERS:
         raise MessageError(f"message of type {plain[0] if plain else 'none'}")
@@ -99,7 +99,7 @@ def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
     return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
 
 
-def _fields(message: Message) -> list[bytes]:
+def _fields(message: Discv5Message) -> list[bytes]:
     if isinstance(message, Ping):
         return [rlp.encode_int(message.record_seq)]
     if isinstance(message, Pong):
@@ -169,7 +169,7 @@ def _talk_response(request_id: bytes, items: list[bytes]) -> TalkResponse:
 
 
 _KINDS = {Ping: 1, Pong: 2, FindNode: 3, Nodes: 4, TalkRequest: 5, TalkResponse: 6}
-_READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Message]]] = {
+_READERS: dict[int, tuple[int, Callable[[bytes, list[bytes]], Discv5Message]]] = {
     1: (2, _ping),
     2: (4, _pong),
     3: (2, _find_node),

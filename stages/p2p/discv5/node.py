@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, is_plausible_ip, is_within
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import Call, Calls, Outcome, Purpose, ToSend
+from rollup_node.stages.p2p.discv5.calls import ActiveCalls, CallPurpose, CallResult, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.ip_votes import AddressVotes
-from rollup_node.stages.p2p.discv5.limits import GroupLimit
-from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
+from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.lookup import WIDTH, Lookup
-from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered, Drop
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
-from rollup_node.stages.p2p.discv5.sessions import Random
-from rollup_node.stages.p2p.discv5.table import Table
+from rollup_node.stages.p2p.discv5.sessions import RandomBytes
+from rollup_node.stages.p2p.discv5.table import RoutingTable
 
 WALK_SECONDS = 5.0
 """Between two walks while peers are wanted; the first few follow each other faster."""
@@ -36,36 +36,36 @@ _MOST_CANDIDATES = 128
 _MOST_TOLD = 2048
 
 
-class Found(NamedTuple):
+class ChainNodeFound(NamedTuple):
     """A node of our chain that has proved to be where its record says; `tcp` is where libp2p reaches it."""
 
     record: Enr
     tcp: Endpoint
 
 
-class Alive(NamedTuple):
+class NodeAlive(NamedTuple):
     """A node of any chain has answered at the address in its record."""
 
     record: Enr
 
 
-class Gone(NamedTuple):
+class NodeGone(NamedTuple):
     """A node does not answer any more."""
 
     node: NodeId
 
 
-class Moved(NamedTuple):
+class LocalEnrUpdated(NamedTuple):
     """Our own record has a new version."""
 
     record: Enr
 
 
-Output = ToSend | Found | Alive | Gone | Moved
+Discv5Output = OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnrUpdated
 
 
 @dataclass(frozen=True)
-class Settings:
+class Discv5Settings:
     """Nothing is sent outside of the networks `restricted_to` (empty: any). `versions`: the IP versions of our socket;
     `learns_address`: whether the majority of PONGs may move our record."""
 
@@ -75,7 +75,7 @@ class Settings:
     learns_address: bool = True
 
 
-class Census(NamedTuple):
+class TableStats(NamedTuple):
     """The nodes in the table: all, those alive, and of these by what their records say of their chain."""
 
     nodes: int
@@ -85,27 +85,27 @@ class Census(NamedTuple):
     no_chain: int
 
 
-class Discovery:
+class Discv5Node:
     """One node. `now` is monotonic seconds everywhere. `drops` counts the datagrams that went no further; `wanted`
     says whether more peers are sought."""
 
-    def __init__(self, settings: Settings, secret: bytes, local: LocalRecord, random: Random) -> None:
+    def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings
         self.local = local
-        self.channel = Channel(secret, random)
-        self.calls = Calls(self.channel, random)
-        self.table = Table(self.channel.node_id, settings.versions)
-        self.votes = AddressVotes()
-        self.drops: Counter[Drop] = Counter()
+        self.channel = PacketCodec(secret, random)
+        self.calls = ActiveCalls(self.channel, random)
+        self.table = RoutingTable(self.channel.node_id, settings.versions)
+        self.votes = IpVotes()
+        self.drops: Counter[PacketDrop] = Counter()
         self.wanted = True
         self.lookups: list[Lookup] = []
         self._random = random
         self._learns_address = settings.learns_address
-        self._limit = GroupLimit(*_PACKETS_PER_SECOND)
+        self._limit = KeyedRateLimiter(*_PACKETS_PER_SECOND)
         self._bootnodes: dict[NodeId, Contact] = {}
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
         self._told: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
-        self._outputs: deque[Output] = deque()
+        self._outputs: deque[Discv5Output] = deque()
         self._next_boot, self._boot_pause = 0.0, _BOOT_SECONDS[0]
         self._next_walk = self._next_refresh = 0.0
         self._walk_pause = _FIRST_WALK_SECONDS
@@ -126,7 +126,7 @@ class Discovery:
         self._check(now)
         self._walk(now)
 
-    def take(self) -> list[Output]:
+    def take(self) -> list[Discv5Output]:
         """What has come of it, in order; each output is given once."""
         for sending in self.calls.outbox:
             self._send(sending)
@@ -148,7 +148,7 @@ class Discovery:
             if contact is not None and self._may_reach(contact.endpoint):
                 self.table.offer(record, now)
 
-    def set_address(self, advertised: Advertised) -> None:
+    def set_address(self, advertised: AdvertisedEndpoint) -> None:
         """Our address is known (from a router), and not to be learned any more."""
         self._learns_address = False
         if self.local.advertise(advertised):
@@ -170,39 +170,39 @@ class Discovery:
         """Whether an answer is waited for, so that ticks matter."""
         return bool(len(self.calls) or self._candidates)
 
-    def census(self) -> Census:
+    def census(self) -> TableStats:
         """Who is in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
         absent = chains.count(None)
-        return Census(len(self.table), len(chains), ours, len(chains) - ours - absent, absent)
+        return TableStats(len(self.table), len(chains), ours, len(chains) - ours - absent, absent)
 
     # --- answering -------------------------------------------------------------------------------------------------
 
-    def _receive(self, datagram: bytes, sender: Endpoint, now: float) -> Drop | None:
+    def _receive(self, datagram: bytes, sender: Endpoint, now: float) -> PacketDrop | None:
         if not self._may_reach(sender):
-            return Drop.RESTRICTED
+            return PacketDrop.RESTRICTED
         if not self._limit.take(host_prefix(sender.ip), now):
-            return Drop.TOO_MANY
+            return PacketDrop.TOO_MANY
         received = self.channel.receive(datagram, sender, now)
-        if isinstance(received, Drop):
+        if isinstance(received, PacketDrop):
             return received
         if isinstance(received, WhoAreYou):
             is_ours = self.calls.challenged(received, sender, self.local.record, now)
-            return None if is_ours else Drop.NOT_ASKED_FOR
+            return None if is_ours else PacketDrop.NOT_ASKED_FOR
         if isinstance(received, MessagePacket):
             return self._challenge(received, sender, now)
         return self._deliver(received, now)
 
-    def _challenge(self, packet: MessagePacket, sender: Endpoint, now: float) -> Drop | None:
+    def _challenge(self, packet: MessagePacket, sender: Endpoint, now: float) -> PacketDrop | None:
         entry = self.table.get(packet.source)
         challenge = self.channel.challenge(packet, sender, entry.contact if entry else None, now)
-        if isinstance(challenge, Drop):
+        if isinstance(challenge, PacketDrop):
             return challenge
-        self._send(ToSend(challenge, sender))
+        self._send(OutgoingPacket(challenge, sender))
         return None
 
-    def _deliver(self, delivered: Delivered, now: float) -> Drop | None:
+    def _deliver(self, delivered: AuthenticMessage, now: float) -> PacketDrop | None:
         self._meet(delivered, now)
         message = delivered.message
         if isinstance(message, messages.Ping):
@@ -218,12 +218,12 @@ class Discovery:
         else:
             outcome = self.calls.answered(delivered, self.local.record, now)
             if outcome is False:
-                return Drop.NOT_ASKED_FOR
-            if isinstance(outcome, Outcome):
+                return PacketDrop.NOT_ASKED_FOR
+            if isinstance(outcome, CallResult):
                 self._conclude(outcome, now)
         return None
 
-    def _neighbours(self, distances: tuple[int, ...], asker: Delivered) -> list[bytes]:
+    def _neighbours(self, distances: tuple[int, ...], asker: AuthenticMessage) -> list[bytes]:
         """The records for an answer; nodes of local networks are told on these only."""
         found = [self.local.record.raw] if 0 in distances else []
         for record in self.table.at_distances(distance for distance in distances if distance):
@@ -232,18 +232,18 @@ class Discovery:
                 found.append(record.raw)
         return found
 
-    def _reply(self, asked: Delivered, answers: Iterable[messages.Message]) -> None:
+    def _reply(self, asked: AuthenticMessage, answers: Iterable[messages.Discv5Message]) -> None:
         for answer in answers:
             sealed = self.channel.seal(asked.node, asked.endpoint, messages.encode(answer))
             if sealed is not None:
-                self._send(ToSend(sealed.datagram, asked.endpoint))
+                self._send(OutgoingPacket(sealed.datagram, asked.endpoint))
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
-    def _submit(self, call: Call, now: float) -> bool:
+    def _submit(self, call: OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local.record.seq, now)
 
-    def _conclude(self, outcome: Outcome, now: float) -> None:
+    def _conclude(self, outcome: CallResult, now: float) -> None:
         """Takes what came of a call."""
         call = outcome.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
@@ -258,11 +258,11 @@ class Discovery:
                 self._fetch_newer(node, endpoint, outcome.pong.record_seq, now)
         elif self.table.failed(node, now) is not None:
             self._told.pop(node, None)
-            self._outputs.append(Gone(node))
+            self._outputs.append(NodeGone(node))
         if call.lookup is not None:
             self._continue(call.lookup, outcome, now)
 
-    def _continue(self, lookup: Lookup, outcome: Outcome, now: float) -> None:
+    def _continue(self, lookup: Lookup, outcome: CallResult, now: float) -> None:
         node = outcome.call.contact.node_id
         if outcome.is_answered:
             contacts = (record.contact(self.settings.versions) for record in outcome.call.records.values())
@@ -275,7 +275,7 @@ class Discovery:
     def _advance(self, lookup: Lookup, now: float) -> None:
         while queries := lookup.next_queries():
             for query in queries:
-                call = Call(query.contact, Purpose.LOOKUP, query.distances, lookup)
+                call = OutgoingCall(query.contact, CallPurpose.LOOKUP, query.distances, lookup)
                 if not self._submit(call, now):
                     lookup.fail(query.contact.node_id)
         if lookup.is_done and lookup in self.lookups:
@@ -285,11 +285,11 @@ class Discovery:
         """Asks a node in the table for its record if there is a newer one."""
         entry = self.table.get(node)
         if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.is_busy(node):
-            self._submit(Call(entry.contact, Purpose.FETCH, (0,)), now)
+            self._submit(OutgoingCall(entry.contact, CallPurpose.FETCH, (0,)), now)
 
     # --- knowing ---------------------------------------------------------------------------------------------------
 
-    def _meet(self, delivered: Delivered, now: float) -> None:
+    def _meet(self, delivered: AuthenticMessage, now: float) -> None:
         """Hears of a node by its own handshake, if its record names the address that it uses."""
         record = delivered.record
         contact = record.contact(self.settings.versions) if record else None
@@ -312,7 +312,7 @@ class Discovery:
                 self._candidates.popitem(last=False)
         self._check(now)
 
-    def _prove(self, outcome: Outcome, record: Enr | None, now: float) -> None:
+    def _prove(self, outcome: CallResult, record: Enr | None, now: float) -> None:
         """A node has answered at the address that was called."""
         node, endpoint = outcome.call.contact.node_id, outcome.call.contact.endpoint
         entry = self.table.get(node)
@@ -334,10 +334,10 @@ class Discovery:
         self._told.move_to_end(record.node_id)
         if len(self._told) > _MOST_TOLD:
             self._told.popitem(last=False)
-        self._outputs.append(Alive(record))
+        self._outputs.append(NodeAlive(record))
         tcp = record.tcp(endpoint.ip.version)
         if self._is_ours(record) and tcp is not None:
-            self._outputs.append(Found(record, tcp))
+            self._outputs.append(ChainNodeFound(record, tcp))
 
     def _vote(self, pong: messages.Pong, node: NodeId, endpoint: Endpoint, now: float) -> None:
         if not self._learns_address:
@@ -350,7 +350,7 @@ class Discovery:
     def _moved(self) -> None:
         """Tells of our new record; others get it by new handshakes, those that do not have us in their table too."""
         self.channel.sessions.clear()
-        self._outputs.append(Moved(self.local.record))
+        self._outputs.append(LocalEnrUpdated(self.local.record))
 
     def _is_ours(self, record: Enr) -> bool:
         chain = record.opstack
@@ -370,15 +370,15 @@ class Discovery:
             if contact.record is not None:
                 self.table.offer(contact.record, now)
             elif self.table.get(contact.node_id) is None:
-                self._submit(Call(contact, Purpose.FETCH, (0,)), now)
+                self._submit(OutgoingCall(contact, CallPurpose.FETCH, (0,)), now)
 
     def _check(self, now: float) -> None:
         """Asks nodes of the table, then candidates, whether they are alive."""
-        for _ in range(_MOST_CHECKS - self.calls.count(Purpose.CHECK)):
+        for _ in range(_MOST_CHECKS - self.calls.count(CallPurpose.CHECK)):
             contact = self._next_check(now)
             if contact is None:
                 return
-            self._submit(Call(contact, Purpose.CHECK), now)
+            self._submit(OutgoingCall(contact, CallPurpose.CHECK), now)
 
     def _next_check(self, now: float) -> Contact | None:
         due = self.table.due(now)
@@ -410,6 +410,6 @@ class Discovery:
     def _is_usable(self, contact: Contact, teller: IpAddress) -> bool:
         return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, teller)
 
-    def _send(self, sending: ToSend) -> None:
+    def _send(self, sending: OutgoingPacket) -> None:
         if self._may_reach(sending.endpoint):
             self._outputs.append(sending)

@@ -7,15 +7,22 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
-from rollup_node.stages.p2p.discv5.limits import GroupLimit, TokenBucket
-from rollup_node.stages.p2p.discv5.sessions import CHALLENGE_SECONDS, Challenge, Challenges, Random, Session, Sessions
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter, TokenBucket
+from rollup_node.stages.p2p.discv5.sessions import (
+    CHALLENGE_SECONDS,
+    Challenge,
+    Challenges,
+    Discv5Session,
+    RandomBytes,
+    Sessions,
+)
 
 _CHALLENGES_PER_SECOND = (20.0, 60.0)
 _CHALLENGES_TO_ALL = (300.0, 600.0)
 
 
-class Drop(Enum):
+class PacketDrop(Enum):
     """Why a datagram went no further."""
 
     NOT_A_PACKET = "not a packet"
@@ -29,53 +36,53 @@ class Drop(Enum):
     OWN_NAME = "sent in our own name"
 
 
-class Delivered(NamedTuple):
+class AuthenticMessage(NamedTuple):
     """A message of a node that has proved its identity and that it receives at this address; `record` is the node's
     own if a handshake brought or used one."""
 
     node: NodeId
     endpoint: Endpoint
-    message: messages.Message
+    message: messages.Discv5Message
     record: Enr | None
 
 
-class Sealed(NamedTuple):
+class EncodedPacket(NamedTuple):
     """A datagram to send, and the nonce by which a WHOAREYOU would refer to it."""
 
     datagram: bytes
     nonce: bytes
 
 
-Received = Delivered | packets.WhoAreYou | packets.MessagePacket | Drop
+DecodedPacket = AuthenticMessage | packets.WhoAreYou | packets.MessagePacket | PacketDrop
 """A message packet means that it could not be opened and should be challenged."""
 
 
-class Channel:
+class PacketCodec:
     """Sessions and challenges of one node, whose private key is `secret`."""
 
-    def __init__(self, secret: bytes, random: Random) -> None:
+    def __init__(self, secret: bytes, random: RandomBytes) -> None:
         self._secret = secret
         self._random = random
         self.node_id = crypto.node_id(crypto.public_key(secret))
         self.sessions = Sessions()
         self.challenges = Challenges()
-        self._host_limit = GroupLimit(*_CHALLENGES_PER_SECOND)
+        self._host_limit = KeyedRateLimiter(*_CHALLENGES_PER_SECOND)
         self._limit = TokenBucket(*_CHALLENGES_TO_ALL)
 
-    def seal(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> Sealed | None:
+    def seal(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> EncodedPacket | None:
         """A message under the session's key; None without a session."""
         session = self.sessions.newest(node, endpoint)
         if session is None:
             return None
         nonce = session.nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return Sealed(header.packet(crypto.seal(session.write_key, nonce, plain, header.data)), nonce)
+        return EncodedPacket(header.packet(crypto.seal(session.write_key, nonce, plain, header.data)), nonce)
 
-    def knock(self, node: NodeId) -> Sealed:
+    def knock(self, node: NodeId) -> EncodedPacket:
         """A message of random bytes, to be challenged for."""
         nonce = self._random(packets.NONCE_SIZE)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return Sealed(header.packet(self._random(packets.RANDOM_MESSAGE)), nonce)
+        return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE)), nonce)
 
     def answer(self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plain: bytes) -> bytes | None:
         """The handshake that a challenge asks for, with the message; the session is in force from then on. None if
@@ -86,7 +93,7 @@ class Channel:
         except crypto.CryptoError:
             return None
         write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge, self.node_id, contact.node_id)
-        session = Session(write_key, read_key)
+        session = Discv5Session(write_key, read_key)
         self.sessions.add(contact.node_id, contact.endpoint, session)
         nonce = session.nonce(self._random)
         digest = crypto.identity_digest(whoareyou.challenge, ephemeral_key, contact.node_id)
@@ -100,13 +107,13 @@ class Channel:
 
     def challenge(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
-    ) -> bytes | Drop:
+    ) -> bytes | PacketDrop:
         """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender as far as
         it is known; at its usual address it is not kept out by a flood of strangers."""
         if not self._host_limit.take(host_prefix(sender.ip), now):
-            return Drop.TOO_MANY_CHALLENGES
+            return PacketDrop.TOO_MANY_CHALLENGES
         if (known is None or known.endpoint != sender) and not self._limit.take(now):
-            return Drop.TOO_MANY_CHALLENGES
+            return PacketDrop.TOO_MANY_CHALLENGES
         record = known.record if known is not None else None
         seq = record.seq if record is not None else 0
         header = packets.whoareyou_header(
@@ -116,53 +123,55 @@ class Channel:
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
-    def receive(self, datagram: bytes, sender: Endpoint, now: float) -> Received:
+    def receive(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
         """What a datagram is."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
-            return Drop.NOT_A_PACKET
+            return PacketDrop.NOT_A_PACKET
         if isinstance(packet, packets.WhoAreYou):
             return packet
         if packet.source == self.node_id:
-            return Drop.OWN_NAME
+            return PacketDrop.OWN_NAME
         if isinstance(packet, packets.HandshakePacket):
             return self._handshake(packet, sender, now)
         opened = self.sessions.open(packet, sender)
         if opened is None:
             return packet
-        return Drop.REPEATED if opened.plain is None else _delivered(packet.source, sender, opened.plain, None)
+        return PacketDrop.REPEATED if opened.plain is None else _delivered(packet.source, sender, opened.plain, None)
 
-    def _handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> Received:
+    def _handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
         """Takes the session of a handshake that answers one of our challenges; any other leaves all as it is."""
         pending = self.challenges.pending(packet.source, sender, now)
         if not pending:
-            return Drop.NOT_ASKED_FOR
+            return PacketDrop.NOT_ASKED_FOR
         try:
-            brought = decode_record(packet.record) if packet.record else None
+            brought = decode_enr(packet.record) if packet.record else None
         except EnrError:
-            return Drop.BAD_HANDSHAKE
+            return PacketDrop.BAD_HANDSHAKE
         for challenge in pending:
             record = brought or challenge.record
             if record is None or record.node_id != packet.source or not self._proves(packet, challenge, record):
                 continue
             return self._accept(packet, sender, challenge, record)
-        return Drop.BAD_HANDSHAKE
+        return PacketDrop.BAD_HANDSHAKE
 
     def _proves(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
         digest = crypto.identity_digest(challenge.data, packet.ephemeral_key, self.node_id)
         return crypto.verify(record.public_key, packet.signature, digest)
 
-    def _accept(self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr) -> Received:
+    def _accept(
+        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr
+    ) -> DecodedPacket:
         try:
             shared = crypto.ecdh(packet.ephemeral_key, self._secret)
         except crypto.CryptoError:
-            return Drop.BAD_HANDSHAKE
+            return PacketDrop.BAD_HANDSHAKE
         read_key, write_key = crypto.derive_keys(shared, challenge.data, packet.source, self.node_id)
         plain = crypto.unseal(read_key, packet.nonce, packet.sealed, packet.data)
         if plain is None:
-            return Drop.BAD_HANDSHAKE
-        session = Session(write_key, read_key)
+            return PacketDrop.BAD_HANDSHAKE
+        session = Discv5Session(write_key, read_key)
         session.remember(packet.nonce)
         self.sessions.add(packet.source, sender, session)
         self.challenges.settle(packet.source, sender)
@@ -178,8 +187,8 @@ class Channel:
                 continue
 
 
-def _delivered(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> Received:
+def _delivered(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> DecodedPacket:
     try:
-        return Delivered(node, endpoint, messages.decode(plain), record)
+        return AuthenticMessage(node, endpoint, messages.decode(plain), record)
     except messages.MessageError:
-        return Drop.NOT_A_MESSAGE
+        return PacketDrop.NOT_A_MESSAGE

@@ -57,7 +57,7 @@ class HandshakePacket(NamedTuple):
 Packet = MessagePacket | WhoAreYou | HandshakePacket
 
 
-class Header(NamedTuple):
+class PacketHeader(NamedTuple):
     """A header to be sent: `data` is its plain form with the initial vector before it."""
 
     dest: NodeId
@@ -66,14 +66,14 @@ class Header(NamedTuple):
 
     def packet(self, sealed: bytes = b"") -> bytes:
         """The datagram."""
-        return self.iv + crypto.Mask(self.dest, self.iv)(self.data[IV_SIZE:]) + sealed
+        return self.iv + crypto.HeaderMask(self.dest, self.iv)(self.data[IV_SIZE:]) + sealed
 
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
     """Reads a datagram that was sent to us; PacketError says what is wrong with it."""
     if not SHORTEST <= len(datagram) <= LONGEST:
         raise PacketError(f"packet of {len(datagram)} bytes")
-    unmask = crypto.Mask(own, datagram[:IV_SIZE])
+    unmask = crypto.HeaderMask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC
     fixed = unmask(datagram[IV_SIZE:start])
     if not fixed.startswith(_MAGIC):
@@ -95,27 +95,27 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
     raise PacketError(f"packet of type {flag} with {size} bytes of header")
 
 
-def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> Header:
+def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> PacketHeader:
     """The header of an ordinary message."""
     return _header(_MESSAGE, dest, nonce, iv, source)
 
 
-def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, record_seq: int, iv: bytes) -> Header:
+def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, record_seq: int, iv: bytes) -> PacketHeader:
     """A whole WHOAREYOU packet, whose plain form is the challenge."""
     return _header(_WHOAREYOU, dest, nonce, iv, id_nonce + record_seq.to_bytes(8, "big"))
 
 
 def handshake_header(
     source: NodeId, dest: NodeId, nonce: bytes, iv: bytes, *, signature: bytes, ephemeral_key: bytes, record: bytes
-) -> Header:
+) -> PacketHeader:
     """The header of a message that completes a handshake."""
     sizes = bytes((len(signature), len(ephemeral_key)))
     return _header(_HANDSHAKE, dest, nonce, iv, source + sizes + signature + ephemeral_key + record)
 
 
-def _header(flag: int, dest: NodeId, nonce: bytes, iv: bytes, auth: bytes) -> Header:
+def _header(flag: int, dest: NodeId, nonce: bytes, iv: bytes, auth: bytes) -> PacketHeader:
     plain = _MAGIC + bytes((flag,)) + nonce + len(auth).to_bytes(2, "big") + auth
-    return Header(dest, iv, iv + plain)
+    return PacketHeader(dest, iv, iv + plain)
 
 
 def _whoareyou(nonce: bytes, auth: bytes, data: bytes, sealed: bytes) -> WhoAreYou:

@@ -24,13 +24,13 @@ _SESSIONS_PER_NODE = 2
 _REMEMBERED_NONCES = 32
 _MOST_MESSAGES = 1 << 32
 
-Random = Callable[[int], bytes]
+RandomBytes = Callable[[int], bytes]
 """That many unpredictable bytes."""
 Key = tuple[NodeId, Endpoint]
 
 
 @dataclass
-class Session:
+class Discv5Session:
     """Two keys, how many messages were sealed with ours, and the nonces last seen of theirs, against repetition."""
 
     write_key: bytes
@@ -38,7 +38,7 @@ class Session:
     sent: int = 0
     seen: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
 
-    def nonce(self, random: Random) -> bytes:
+    def nonce(self, random: RandomBytes) -> bytes:
         """A nonce that was never used with this key: the count, then random bytes."""
         self.sent += 1
         return self.sent.to_bytes(4, "big") + random(NONCE_SIZE - 4)
@@ -58,7 +58,7 @@ class Session:
         return True
 
 
-class Opened(NamedTuple):
+class DecryptedMessage(NamedTuple):
     """What a session made of a message: `plain` is None if it was opened before."""
 
     plain: bytes | None
@@ -69,12 +69,12 @@ class Sessions:
     same moment and then write with different keys."""
 
     def __init__(self) -> None:
-        self._kept: BoundedMap[Key, tuple[Session, ...]] = BoundedMap(MOST_SESSIONS, MOST_SESSIONS_PER_HOST)
+        self._kept: BoundedMap[Key, tuple[Discv5Session, ...]] = BoundedMap(MOST_SESSIONS, MOST_SESSIONS_PER_HOST)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def add(self, node: NodeId, endpoint: Endpoint, session: Session) -> None:
+    def add(self, node: NodeId, endpoint: Endpoint, session: Discv5Session) -> None:
         """Makes this the session to write with."""
         older = self._kept.get((node, endpoint)) or ()
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), (session, *older)[:_SESSIONS_PER_NODE])
@@ -83,17 +83,17 @@ class Sessions:
         """Drops all sessions."""
         self._kept.clear()
 
-    def newest(self, node: NodeId, endpoint: Endpoint) -> Session | None:
+    def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
         """The session to write with; None if there is none."""
         found = self._kept.get((node, endpoint))
         return found[0] if found and not found[0].is_used_up else None
 
-    def open(self, packet: MessagePacket, sender: Endpoint) -> Opened | None:
+    def open(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Opens a message by any of the sessions with its sender; None if none of them can."""
         for session in self._kept.get((packet.source, sender)) or ():
             plain = crypto.unseal(session.read_key, packet.nonce, packet.sealed, packet.data)
             if plain is not None:
-                return Opened(plain if session.remember(packet.nonce) else None)
+                return DecryptedMessage(plain if session.remember(packet.nonce) else None)
         return None
 
 

@@ -22,7 +22,7 @@ _MOST_CHECKS = 27
 
 
 @dataclass
-class Entry:
+class NodeEntry:
     """A node in the table. `checks` grows with each answer and falls to a third with each that is missing; at zero it
     is not alive, or not yet known to be."""
 
@@ -42,12 +42,12 @@ class Entry:
 class Bucket:
     """Nodes at one distance."""
 
-    entries: dict[NodeId, Entry] = field(default_factory=dict)
-    replacements: dict[NodeId, Entry] = field(default_factory=dict)
+    entries: dict[NodeId, NodeEntry] = field(default_factory=dict)
+    replacements: dict[NodeId, NodeEntry] = field(default_factory=dict)
     networks: Counter[bytes] = field(default_factory=Counter)
 
 
-class Table:
+class RoutingTable:
     """All buckets around our node id. `versions`: the IP versions by which nodes can be reached."""
 
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
@@ -59,12 +59,12 @@ class Table:
     def __len__(self) -> int:
         return sum(len(bucket.entries) for bucket in self._buckets.values())
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[NodeEntry]:
         for bucket in self._buckets.values():
             yield from bucket.entries.values()
 
     @property
-    def live(self) -> list[Entry]:
+    def live(self) -> list[NodeEntry]:
         """The nodes known to be alive."""
         return [entry for entry in self if entry.is_live]
 
@@ -73,17 +73,17 @@ class Table:
         """Whether any node is known to be alive."""
         return any(entry.is_live for entry in self)
 
-    def get(self, node: NodeId) -> Entry | None:
+    def get(self, node: NodeId) -> NodeEntry | None:
         """A node in the table, or among the replacements."""
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
-    def member(self, node: NodeId) -> Entry | None:
+    def member(self, node: NodeId) -> NodeEntry | None:
         """A node in the table itself, which checks it."""
         bucket = self._bucket(node)
         return bucket.entries.get(node) if bucket else None
 
-    def offer(self, record: Enr, now: float) -> Entry | None:
+    def offer(self, record: Enr, now: float) -> NodeEntry | None:
         """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
         known = self.get(record.node_id)
         if known is not None and record.seq <= known.record.seq:
@@ -96,7 +96,7 @@ class Table:
             self._remove(record.node_id)
         if contact is None or record.node_id == self._own:
             return None
-        return self._add(Entry(record, contact, next_check=now))
+        return self._add(NodeEntry(record, contact, next_check=now))
 
     def answered(self, node: NodeId, now: float, *, is_check: bool) -> None:
         """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
@@ -107,7 +107,7 @@ class Table:
             if is_check:
                 entry.next_check = now + RECHECK_SECONDS
 
-    def failed(self, node: NodeId, now: float) -> Entry | None:
+    def failed(self, node: NodeId, now: float) -> NodeEntry | None:
         """A node has not answered; the entry if it is out of the table for it."""
         entry = self.get(node)
         if entry is None:
@@ -120,7 +120,7 @@ class Table:
         self._remove(node)
         return entry
 
-    def due(self, now: float) -> Entry | None:
+    def due(self, now: float) -> NodeEntry | None:
         """The node whose check is due for the longest time; it is not named again until it has answered or failed, or
         some time has passed."""
         found = min(self, key=lambda entry: entry.next_check, default=None)
@@ -142,7 +142,7 @@ class Table:
     def _bucket(self, node: NodeId) -> Bucket | None:
         return self._buckets.get(log_distance(node, self._own))
 
-    def _add(self, entry: Entry) -> Entry | None:
+    def _add(self, entry: NodeEntry) -> NodeEntry | None:
         bucket = self._buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
         group = network_prefix(entry.contact.endpoint.ip)
         if group is not None:
@@ -175,7 +175,7 @@ class Table:
             best = max(reversed(bucket.replacements), key=lambda key: bucket.replacements[key].checks)
             bucket.entries[best] = bucket.replacements.pop(best)
 
-    def _leave(self, bucket: Bucket, entry: Entry) -> None:
+    def _leave(self, bucket: Bucket, entry: NodeEntry) -> None:
         group = network_prefix(entry.contact.endpoint.ip)
         if group is None:
             return

@@ -1,4 +1,4 @@
-"""Multistream-select 1.0: two ends agree on a protocol by its name, one message a line. Sans-I/O: bytes in by
+"""Multistream-select 1.0: two ends agree on a protocol by its name, one encode_line a line. Sans-I/O: bytes in by
 `receive`, bytes out by `take`; what follows the agreement is left in `rest`."""
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ class MultistreamError(ValueError):
     """The other end does not speak multistream-select, or there is no protocol in common."""
 
 
-def message(text: str) -> bytes:
+def encode_line(text: str) -> bytes:
     """A line with its length."""
     raw = text.encode() + b"\n"
     return varint.encode(len(raw)) + raw
@@ -77,7 +77,7 @@ class _Negotiation:
         raise AssertionError(line)
 
 
-class Proposer(_Negotiation):
+class Initiator(_Negotiation):
     """The end that wants a protocol: proposes them in order of preference, the first together with the greeting."""
 
     def __init__(self, protocols: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class Proposer(_Negotiation):
         if not protocols:
             raise MultistreamError("nothing to propose")
         self._protocols = list(protocols)
-        self._out += message(HEADER) + message(self._protocols[0])
+        self._out += encode_line(HEADER) + encode_line(self._protocols[0])
 
     def _answer(self, line: str) -> None:
         if line == self._protocols[0]:
@@ -96,7 +96,7 @@ class Proposer(_Negotiation):
         refused = self._protocols.pop(0)
         if not self._protocols:
             raise MultistreamError(f"the other end does not speak {refused}")
-        self._out += message(self._protocols[0])
+        self._out += encode_line(self._protocols[0])
 
 
 class Responder(_Negotiation):
@@ -106,14 +106,14 @@ class Responder(_Negotiation):
         super().__init__()
         self._supported = supported
         self._proposals = 0
-        self._out += message(HEADER)
+        self._out += encode_line(HEADER)
 
     def _answer(self, line: str) -> None:
         if self._supported(line):
             self.selected = line
-            self._out += message(line)
+            self._out += encode_line(line)
             return
         self._proposals += 1
         if self._proposals >= MOST_PROPOSALS:
             raise MultistreamError(f"{MOST_PROPOSALS} proposals, none of them supported")
-        self._out += message(NOT_AVAILABLE)
+        self._out += encode_line(NOT_AVAILABLE)

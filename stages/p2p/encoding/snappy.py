@@ -18,7 +18,7 @@ _LARGEST_CHUNK = 1 << 16
 _MOST_CHUNKS = 8192
 
 
-class SnappyFault(Enum):
+class SnappyFailure(Enum):
     """Why bytes are not a message in snappy."""
 
     NO_LENGTH = "the declared length cannot be read"
@@ -41,19 +41,19 @@ def declared_length(data: bytes | memoryview) -> int | None:
     return None if found is None or found[0] >= 1 << 32 else found[0]
 
 
-def decompress(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFault:
+def decompress(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFailure:
     """A message in block format. One that claims more than snappy can make of its bytes is corrupt without a try."""
     length = declared_length(data)
     if length is None:
-        return SnappyFault.NO_LENGTH
+        return SnappyFailure.NO_LENGTH
     if length > most:
-        return SnappyFault.TOO_LARGE
+        return SnappyFailure.TOO_LARGE
     if length > _BEST_RATIO * len(data):
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
     try:
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError:
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
 
 
 def compress_framed(data: bytes) -> bytes:
@@ -61,34 +61,34 @@ def compress_framed(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress(data))
 
 
-def decompress_framed(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFault:
+def decompress_framed(data: bytes, most: int = MOST_BYTES) -> bytes | SnappyFailure:
     """A whole stream in framed format, of no more than `most` bytes decompressed."""
     length = _framed_length(data, most)
-    if isinstance(length, SnappyFault):
+    if isinstance(length, SnappyFailure):
         return length
     try:
         return bytes(cramjam.snappy.decompress(data))
     except cramjam.DecompressionError:
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
 
 
-def _framed_length(data: bytes, most: int) -> int | SnappyFault:
+def _framed_length(data: bytes, most: int) -> int | SnappyFailure:
     """What all chunks declare together. An empty stream is one of nothing."""
     if data and not data.startswith(_STREAM_IDENTIFIER):
-        return SnappyFault.BAD_DATA
+        return SnappyFailure.BAD_DATA
     total = offset = chunks = 0
     while offset < len(data):
         chunks += 1
         size = int.from_bytes(data[offset + 1 : offset + 4], "little")
         body = memoryview(data)[offset + 4 : offset + 4 + size]
         if chunks > _MOST_CHUNKS or len(data) - offset < 4 or len(body) < size:
-            return SnappyFault.BAD_DATA
+            return SnappyFailure.BAD_DATA
         length = _chunk_length(data[offset], body)
         if length is None:
-            return SnappyFault.BAD_DATA
+            return SnappyFailure.BAD_DATA
         total += length
         if total > most:
-            return SnappyFault.TOO_LARGE
+            return SnappyFailure.TOO_LARGE
         offset += 4 + size
     return total
 

@@ -14,7 +14,7 @@ MOST_PER_HOST = 8
 C = TypeVar("C")
 
 
-class HalfOpen(Generic[C]):
+class PendingHandshakes(Generic[C]):
     """Inbound connections in their handshake, oldest first."""
 
     def __init__(self, most: int) -> None:
@@ -59,7 +59,7 @@ class HalfOpen(Generic[C]):
         return next(connection for connection, ip in self._waiting.items() if ip == crowded)
 
 
-def is_crowded(ip: str, others: Iterable[str]) -> bool:
+def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:
     """Whether the host of an address has all the connections it may have; our own machine may have any number."""
     place = colocation_groups(ip)[-1]
     return (

@@ -8,7 +8,7 @@ _MOST_REMEMBERED = 10_000
 
 
 @dataclass
-class Redial:
+class PeerBackoff:
     """Failures by peer. Times are monotonic seconds."""
 
     first: float = 1.0

@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 @dataclass
-class Gater:
+class ConnectionGater:
     """The state of all blocks and bans. `restricted_to` empty: any network."""
 
     restricted_to: tuple[Subnet, ...] = ()

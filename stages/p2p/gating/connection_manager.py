@@ -12,7 +12,7 @@ SILENCE = 60.0
 """Seconds between two trimmings."""
 
 
-class Candidate(NamedTuple):
+class TrimCandidate(NamedTuple):
     """A connected peer: since when (monotonic seconds), who dialled, open streams."""
 
     peer: PeerId
@@ -61,7 +61,7 @@ class ConnectionManager:
         """Drops the tags of a peer that is gone; protections stay."""
         self._values.pop(peer, None)
 
-    def surplus(self, connected: Iterable[Candidate], now: float) -> list[PeerId]:
+    def surplus(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
         """The peers to close now; none within the silence after the last trimming."""
         peers = list(connected)
         if len(peers) <= self.high or (self._last is not None and now - self._last < SILENCE):
@@ -71,7 +71,7 @@ class ConnectionManager:
         loose.sort(key=self._worth)
         return [peer.peer for peer in loose[: max(0, len(loose) - self.low)]]
 
-    def _worth(self, candidate: Candidate) -> tuple[int, bool, int, float]:
+    def _worth(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
         """Least first: by tags, who dialled, streams, and age."""
         value = sum(self._values.get(candidate.peer, {}).values())
         return value, not candidate.inbound, candidate.streams, -candidate.since

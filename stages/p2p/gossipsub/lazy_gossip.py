@@ -5,33 +5,33 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.message import MessageId
-from rollup_node.stages.p2p.gossipsub.message_cache import Cached, MessageCache
+from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache
 from rollup_node.stages.p2p.gossipsub.params import GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, Randomness
-from rollup_node.stages.p2p.gossipsub.promises import Promises
-from rollup_node.stages.p2p.gossipsub.rpc import Have
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
+from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Told(NamedTuple):
+class PeerIHave(NamedTuple):
     """An IHAVE to send."""
 
     peer: PeerId
-    have: Have
+    have: IHave
 
 
 class LazyGossip:
     """The message cache with the asks on both sides."""
 
-    def __init__(self, params: GossipParams, peers: PeerTable, random: Randomness) -> None:
+    def __init__(self, params: GossipParams, peers: PeerTable, random: RandomSource) -> None:
         self._params = params
         self._peers = peers
         self._random = random
         self.cache = MessageCache(params.history_length, params.history_gossip)
-        self.promises = Promises(params.iwant_followup)
+        self.promises = GossipPromises(params.iwant_followup)
 
     def wants(
-        self, peer: PeerId, haves: Sequence[Have], lacks: Callable[[str, MessageId], bool], now: float
+        self, peer: PeerId, haves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
     ) -> list[MessageId]:
         """The ids to ask a peer for after its IHAVE; `lacks` says whether a topic's message is of interest. One of
         them becomes a promise."""
@@ -50,14 +50,14 @@ class LazyGossip:
         self.promises.add(peer, wanted[self._random.randrange(len(wanted))], now)
         return wanted
 
-    def answers(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[Cached]:
+    def answers(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[CachedMessage]:
         """The messages that a peer asks for and has not been given too often."""
         for message_id in dict.fromkeys(ids):
             found = self.cache.ask(message_id, peer)
             if found is not None and found[1] <= self._params.retransmissions:
                 yield found[0]
 
-    def tell(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[Told]:
+    def tell(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[PeerIHave]:
         """Whom to tell of what in a topic: some peers outside of the mesh that fit."""
         ids = self.cache.told(topic)
         if not ids:
@@ -65,7 +65,7 @@ class LazyGossip:
         peers = list(self._peers.mesh_candidates(topic, lambda peer: peer not in members and fits(peer)))
         self._random.shuffle(peers)
         count = max(self._params.d_lazy, int(self._params.gossip_factor * len(peers)))
-        return [Told(peer, Have(topic, self._some(ids))) for peer in peers[:count]]
+        return [PeerIHave(peer, IHave(topic, self._some(ids))) for peer in peers[:count]]
 
     def _some(self, ids: list[MessageId]) -> Sequence[MessageId]:
         """The ids in an order of chance, no more than an IHAVE may have."""

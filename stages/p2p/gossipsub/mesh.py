@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import LONGEST_BACKOFF, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, Randomness
-from rollup_node.stages.p2p.gossipsub.prune_backoff import Backoff
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.prune_backoff import PruneBackoff
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
-class Change(NamedTuple):
+class MeshChange(NamedTuple):
     """What a heartbeat changes about one peer: topics into whose mesh it came and from whose it went."""
 
     grafted: list[str]
@@ -22,13 +22,13 @@ class Change(NamedTuple):
 class Meshes:
     """Members by topic we have joined. Whoever is a member has a stream."""
 
-    def __init__(self, params: GossipParams, peers: PeerTable, scores: PeerScores, random: Randomness) -> None:
+    def __init__(self, params: GossipParams, peers: PeerTable, scores: PeerScorer, random: RandomSource) -> None:
         self._params = params
         self._peers = peers
         self._scores = scores
         self._random = random
         self.members: dict[str, dict[PeerId, None]] = {}
-        self.backoff = Backoff(params.backoff_slack)
+        self.backoff = PruneBackoff(params.backoff_slack)
 
     # --- our topics ----------------------------------------------------------------------------------------------
 
@@ -40,14 +40,14 @@ class Meshes:
         for peer in allowed:
             members[peer] = None
             self._peers.counts["GRAFT"] += 1
-            self._peers.send(peer, Rpc(control=Control(graft=(topic,))))
+            self._peers.send(peer, Rpc(control=ControlMessage(graft=(topic,))))
 
     def leave(self, topic: str, now: float) -> None:
         """Ends the mesh of a topic."""
         seconds = self._params.unsubscribe_backoff
         for peer in self.members.pop(topic):
             self._peers.counts["PRUNE"] += 1
-            self._peers.send(peer, Rpc(control=Control(prune=(self.prune(peer, topic, seconds),))))
+            self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.prune(peer, topic, seconds),))))
             self.backoff.add(topic, peer, seconds, now)
 
     # --- what peers say ------------------------------------------------------------------------------------------
@@ -95,11 +95,11 @@ class Meshes:
 
     # --- heartbeat -----------------------------------------------------------------------------------------------
 
-    def upkeep(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, Change]:
+    def upkeep(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
         """Brings every mesh back into its bounds; what changed, by peer."""
         if tick % self._params.backoff_clear_ticks == 0:
             self.backoff.clear(now)
-        changes: dict[PeerId, Change] = {}
+        changes: dict[PeerId, MeshChange] = {}
         for topic, members in self.members.items():
             before = dict(members)
             self._drop_bad(topic, score, now)
@@ -111,15 +111,15 @@ class Meshes:
             self._note(topic, before, changes)
         return changes
 
-    def _note(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, Change]) -> None:
+    def _note(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, MeshChange]) -> None:
         members = self.members[topic]
         for peer in members:
             if peer not in before:
-                changes.setdefault(peer, Change([], [])).grafted.append(topic)
+                changes.setdefault(peer, MeshChange([], [])).grafted.append(topic)
                 self._peers.counts["GRAFT"] += 1
         for peer in before:
             if peer not in members:
-                changes.setdefault(peer, Change([], [])).pruned.append(topic)
+                changes.setdefault(peer, MeshChange([], [])).pruned.append(topic)
                 self._peers.counts["PRUNE"] += 1
 
     def _drop_bad(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:

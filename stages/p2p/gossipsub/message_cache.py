@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.gossipsub.message import MessageId
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Cached(NamedTuple):
+class CachedMessage(NamedTuple):
     """A message ready to be sent: `frame` is it as one whole RPC, shared by all queues it stands in."""
 
     topic: str
@@ -20,19 +20,19 @@ class MessageCache:
     def __init__(self, history: int, gossip: int) -> None:
         self._windows: list[list[MessageId]] = [[] for _ in range(history)]
         self._gossip = gossip
-        self._messages: dict[MessageId, Cached] = {}
+        self._messages: dict[MessageId, CachedMessage] = {}
         self._sent: dict[MessageId, dict[PeerId, int]] = {}
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def put(self, message_id: MessageId, message: Cached) -> None:
+    def put(self, message_id: MessageId, message: CachedMessage) -> None:
         """Adds a message to the newest window."""
         if message_id not in self._messages:
             self._windows[0].append(message_id)
         self._messages[message_id] = message
 
-    def ask(self, message_id: MessageId, peer: PeerId) -> tuple[Cached, int] | None:
+    def ask(self, message_id: MessageId, peer: PeerId) -> tuple[CachedMessage, int] | None:
         """A message that a peer asks for, and how often it now has; None if it is not here (any more)."""
         message = self._messages.get(message_id)
         if message is None:

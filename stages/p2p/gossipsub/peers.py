@@ -15,11 +15,11 @@ from rollup_node.stages.p2p.gossipsub.params import (
     GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc
-from rollup_node.stages.p2p.gossipsub.rpc_queue import Outbox
+from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Randomness(Protocol):
+class RandomSource(Protocol):
     """The part of `random.Random` that is used; seeded by whoever makes the router."""
 
     def shuffle(self, items: list[PeerId], /) -> None:
@@ -36,7 +36,7 @@ class GossipPeer:
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
         self.outbound = outbound
-        self.outbox = Outbox(params.queue_length, MOST_QUEUED_BYTES)
+        self.outbox = RpcQueue(params.queue_length, MOST_QUEUED_BYTES)
         self.ihaves = 0
         self.asked = 0
         self.idontwants = 0

@@ -1,4 +1,4 @@
-"""Promises: who tells of a message and is asked for it has to bring it in time. Of the ids asked for at once one is
+"""GossipPromises: who tells of a message and is asked for it has to bring it in time. Of the ids asked for at once one is
 watched, chosen by chance, so that memory stays small."""
 
 from collections import Counter
@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.gossipsub.message import MessageId
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class Promises:
+class GossipPromises:
     """Watched ids with the time each peer has; `seconds` is that time."""
 
     def __init__(self, seconds: float) -> None:

@@ -1,11 +1,11 @@
-"""Backoff: after a PRUNE, in either direction, the two peers do not GRAFT each other for a while."""
+"""PruneBackoff: after a PRUNE, in either direction, the two peers do not GRAFT each other for a while."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 MOST_PER_TOPIC = 10_000
 
 
-class Backoff:
+class PruneBackoff:
     """Until when, for each topic and peer. Entries outlive their time by `slack` seconds, during which we do not graft
     yet, for the other side's clock may be behind; a peer's own GRAFT is judged without it."""
 

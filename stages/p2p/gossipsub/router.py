@@ -5,8 +5,8 @@ How a shell drives it, from one event loop, with `now` the seconds of a steady c
 
 * Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`, and again when it had to be
   opened anew. The peer is disconnected: `remove_peer`. Its addresses change: `scores.add`.
-* A message has come on any inbound stream (`read_message(MOST_RPC_BYTES)`): `receive`. `Malformed`: reset the stream.
-  Otherwise each `Incoming` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
+* A message has come on any inbound stream (`read_message(MOST_RPC_BYTES)`): `receive`. `MalformedRpc`: reset the stream.
+  Otherwise each `UnvalidatedMessage` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
   count as ignored. Of a peer not added yet only the topics are heard, so reading better waits until it is.
 * `heartbeat` every `params.heartbeat` seconds. `publish` for our own messages, which are judged before.
 * After each call: for the peers of `take_ready()` wake a writer, which writes `next_frame(peer)` (length included)
@@ -24,32 +24,40 @@ from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.fanout import Fanout
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
-from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict
-from rollup_node.stages.p2p.gossipsub.message_cache import Cached
+from rollup_node.stages.p2p.gossipsub.message import MessageId, MessageIdScheme, UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage
 from rollup_node.stages.p2p.gossipsub.params import MOST_EARLY, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, Randomness
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
-from rollup_node.stages.p2p.gossipsub.validation_queue import Inbox
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    RpcDecodeError,
+    Subscription,
+)
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
-class Malformed(NamedTuple):
+class MalformedRpc(NamedTuple):
     """What came is no message of Gossipsub: the stream it came on is to be reset."""
 
     reason: str
 
 
-class Router:
+class GossipSubRouter:
     """The state of gossip with all peers. `allowed` are the only topics that we or peers may join."""
 
     def __init__(
         self,
         params: GossipParams,
         allowed: Iterable[str],
-        scores: PeerScores,
-        random: Randomness,
-        id_rule: IdRule = IdRule.OP_NODE,
+        scores: PeerScorer,
+        random: RandomSource,
+        id_rule: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
         self.params = params
         self.scores = scores
@@ -58,7 +66,7 @@ class Router:
         self.meshes = Meshes(params, self.peers, scores, random)
         self.fanout = Fanout(params, self.peers, self.meshes)
         self.lazy = LazyGossip(params, self.peers, random)
-        self.inbox = Inbox(params, self.peers, self.lazy.promises, id_rule)
+        self.inbox = ValidationQueue(params, self.peers, self.lazy.promises, id_rule)
         self.ticks = 0
         self._early: dict[PeerId, list[Subscription]] = {}
 
@@ -155,12 +163,12 @@ class Router:
             receivers = [*self.fanout.receivers(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
         return self._push(own, topic, data, receivers)
 
-    def receive(self, peer: PeerId, raw: bytes, now: float) -> list[Incoming] | Malformed:
+    def receive(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
         """Takes one message from a peer (without its length); what of it is to be judged."""
         try:
             rpc = gossip_wire.decode(raw)
-        except WireError as error:
-            return Malformed(str(error))
+        except RpcDecodeError as error:
+            return MalformedRpc(str(error))
         if peer not in self.peers.all:
             self._note_early(peer, rpc.subscriptions)
             return []
@@ -172,7 +180,7 @@ class Router:
         self._take_control(peer, rpc.control, now)
         return [each for each in found if each is not None]
 
-    def verdict(self, message: MessageId, verdict: Verdict, now: float) -> int:
+    def verdict(self, message: MessageId, verdict: ValidationResult, now: float) -> int:
         """What was decided about a message; one that is accepted is passed on, and the number of peers it is queued
         for is returned. A verdict on a message that does not wait any more changes nothing."""
         accepted = self.inbox.settle(message, verdict)
@@ -184,8 +192,8 @@ class Router:
 
     def _push(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
         """Keeps a message to be asked for, and queues it for those who do not have it."""
-        frame = gossip_wire.frame(Rpc(messages=(Message(topic, data),)))
-        self.lazy.cache.put(message, Cached(topic, frame))
+        frame = gossip_wire.frame(Rpc(messages=(PubsubMessage(topic, data),)))
+        self.lazy.cache.put(message, CachedMessage(topic, frame))
         lacking = [peer for peer in receivers if message not in self.peers.all[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
 
@@ -210,11 +218,11 @@ class Router:
                 self.peers.leave(peer, topic)
                 self.meshes.drop_from(topic, peer)
 
-    def _take_message(self, peer: PeerId, message: Message, now: float) -> Incoming | None:
+    def _take_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
         """A large message that is new is not wanted from the rest of the mesh any more: that is said at once."""
         found = self.inbox.take(peer, message, now)
         if found is not None and len(message.data) >= self.params.idontwant_from_bytes:
-            frame = gossip_wire.frame(Rpc(control=Control(dont_want=(found.id,))))
+            frame = gossip_wire.frame(Rpc(control=ControlMessage(dont_want=(found.id,))))
             for other in self.meshes.members[message.topic]:
                 if other != peer and self.peers.all[other].knows_idontwant:
                     self.peers.send_frame(other, frame, urgent=True)
@@ -230,25 +238,25 @@ class Router:
 
     # --- control -----------------------------------------------------------------------------------------------------
 
-    def _take_control(self, peer: PeerId, control: Control, now: float) -> None:
+    def _take_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         if self.scores.total(peer) >= self.scores.thresholds.gossip:
             self._take_gossip(peer, control, now)
         refused = [topic for topic in control.graft if not self.meshes.grafted_by(peer, topic, now)]
         if refused:
             prunes = tuple([self.meshes.prune(peer, topic) for topic in dict.fromkeys(refused)])
-            self.peers.send(peer, Rpc(control=Control(prune=prunes)))
+            self.peers.send(peer, Rpc(control=ControlMessage(prune=prunes)))
         for prune in control.prune:
             self.meshes.pruned_by(peer, prune, now)
         self.peers.all[peer].note_unwanted(control.dont_want, self.params)
 
-    def _take_gossip(self, peer: PeerId, control: Control, now: float) -> None:
+    def _take_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         def lacks(topic: str, message: MessageId) -> bool:
             return topic in self.meshes.members and not self.inbox.has_seen(message, now)
 
         if control.have:
             wanted = self.lazy.wants(peer, control.have, lacks, now)
             if wanted:
-                self.peers.send(peer, Rpc(control=Control(want=wanted)))
+                self.peers.send(peer, Rpc(control=ControlMessage(want=wanted)))
         for message in self.lazy.answers(peer, control.want):
             self.peers.send_frame(peer, message.frame)
 
@@ -275,8 +283,8 @@ class Router:
                 self.peers.send(peer, Rpc(control=control))
         self.lazy.cache.shift()
 
-    def _tell(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[Have]]:
-        told: dict[PeerId, list[Have]] = {}
+    def _tell(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
+        told: dict[PeerId, list[IHave]] = {}
         threshold = self.scores.thresholds.gossip
         for topic, members in (*self.meshes.members.items(), *self.fanout.members.items()):
             for peer, have in self.lazy.tell(topic, members, lambda peer: totals[peer] >= threshold):
@@ -284,8 +292,8 @@ class Router:
         return told
 
     def _with_unsent(
-        self, peer: PeerId, state: GossipPeer, have: Collection[Have], grafted: Iterable[str], pruned: Iterable[str]
-    ) -> Control:
+        self, peer: PeerId, state: GossipPeer, have: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
+    ) -> ControlMessage:
         """A heartbeat's control part, with the GRAFTs and PRUNEs that found no room before and are still true."""
         grafts = {topic: None for topic in state.unsent_grafts if peer in self.meshes.members.get(topic, ())}
         prunes: dict[str, Prune] = {
@@ -296,4 +304,4 @@ class Router:
         state.unsent_grafts, state.unsent_prunes = {}, {}
         grafts |= dict.fromkeys(grafted)
         prunes |= {topic: self.meshes.prune(peer, topic) for topic in pruned}
-        return Control(have=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))
+        return ControlMessage(have=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))

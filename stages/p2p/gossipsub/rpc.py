@@ -21,7 +21,7 @@ _IHAVE, _IWANT, _GRAFT, _PRUNE, _IDONTWANT = range(1, 6)
 _CONTROL_TOPIC, _IHAVE_IDS, _IDS, _PRUNE_BACKOFF = 1, 2, 1, 3
 
 
-class WireError(ValueError):
+class RpcDecodeError(ValueError):
     """Not a message of Gossipsub."""
 
 
@@ -32,7 +32,7 @@ class Subscription(NamedTuple):
     subscribe: bool
 
 
-class Message(NamedTuple):
+class PubsubMessage(NamedTuple):
     """A published message; `authored` if it carries any of what StrictNoSign forbids."""
 
     topic: str
@@ -40,7 +40,7 @@ class Message(NamedTuple):
     authored: bool = False
 
 
-class Have(NamedTuple):
+class IHave(NamedTuple):
     """IHAVE: ids that can be asked for."""
 
     topic: str
@@ -54,10 +54,10 @@ class Prune(NamedTuple):
     backoff: int | None = None
 
 
-class Control(NamedTuple):
+class ControlMessage(NamedTuple):
     """The parts of a message that are not content. `graft` holds topics, `want` and `dont_want` ids."""
 
-    have: Sequence[Have] = ()
+    have: Sequence[IHave] = ()
     want: Sequence[bytes] = ()
     graft: Sequence[str] = ()
     prune: Sequence[Prune] = ()
@@ -68,8 +68,8 @@ class Rpc(NamedTuple):
     """All that one peer says to another at once."""
 
     subscriptions: Sequence[Subscription] = ()
-    messages: Sequence[Message] = ()
-    control: Control = Control()
+    messages: Sequence[PubsubMessage] = ()
+    control: ControlMessage = ControlMessage()
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def encode(rpc: Rpc) -> bytes:
     return b"".join(parts)
 
 
-def _encode_control(control: Control) -> bytes:
+def _encode_control(control: ControlMessage) -> bytes:
     parts = [
         protobuf.data(_IHAVE, protobuf.data(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids))
         for have in control.have
@@ -122,11 +122,11 @@ def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
 
 
 def decode(raw: bytes) -> Rpc:
-    """Reads a message without its length; WireError for a malformed one."""
+    """Reads a message without its length; RpcDecodeError for a malformed one."""
     try:
         return _Reader().rpc(raw)
     except ProtobufError as error:
-        raise WireError(str(error)) from None
+        raise RpcDecodeError(str(error)) from None
 
 
 class _Reader:
@@ -152,31 +152,31 @@ class _Reader:
     def _subscription(self, fields: Fields) -> Subscription:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.number(_SUBSCRIBE)))
 
-    def _message(self, view: memoryview) -> Message:
+    def _message(self, view: memoryview) -> PubsubMessage:
         """Anybody may have appended fields to a message that good peers pass on: they must not cost us these peers."""
         if self._left <= 0:
-            raise WireError(f"more than {MOST_FIELDS} fields")
+            raise RpcDecodeError(f"more than {MOST_FIELDS} fields")
         fields = protobuf.parse_first(view, MOST_MESSAGE_FIELDS)
         self._left -= len(fields)
         authored = any(number in fields for number in (_FROM, _SEQUENCE, _SIGNATURE, _KEY))
-        return Message(_topic(fields, _TOPIC), fields.raw(_DATA) or b"", authored)
+        return PubsubMessage(_topic(fields, _TOPIC), fields.raw(_DATA) or b"", authored)
 
-    def _control(self, controls: Iterator[Fields]) -> Control:
+    def _control(self, controls: Iterator[Fields]) -> ControlMessage:
         """A repeated control part counts as one, by protobuf's rule for embedded messages."""
-        have: list[Have] = []
+        have: list[IHave] = []
         want: list[bytes] = []
         graft: list[str] = []
         prune: list[Prune] = []
         dont_want: list[bytes] = []
         for fields in controls:
-            have += [Have(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
+            have += [IHave(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
             for each in self._all(fields, _IWANT):
                 want += _ids(each, _IDS)
             graft += [_topic(each) for each in self._all(fields, _GRAFT)]
             prune += [Prune(_topic(each), each.number(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
             for each in self._all(fields, _IDONTWANT):
                 dont_want += _ids(each, _IDS)
-        return Control(have, want, graft, prune, dont_want)
+        return ControlMessage(have, want, graft, prune, dont_want)
 
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
@@ -187,5 +187,5 @@ def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
 def _ids(fields: Fields, number: int) -> list[bytes]:
     ids = fields.all_raw(number)
     if any(len(each) > LONGEST_ID for each in ids):
-        raise WireError(f"a message id of more than {LONGEST_ID} bytes")
+        raise RpcDecodeError(f"a message id of more than {LONGEST_ID} bytes")
     return ids

@@ -3,7 +3,7 @@
 from collections import deque
 
 
-class Outbox:
+class RpcQueue:
     """A queue that refuses rather than grows."""
 
     def __init__(self, most: int, most_bytes: int) -> None:

@@ -5,27 +5,35 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
-from rollup_node.stages.p2p.gossipsub.message import IdRule, Incoming, MessageId, Verdict, message_id
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import (
+    MessageId,
+    MessageIdScheme,
+    UnvalidatedMessage,
+    ValidationResult,
+    message_id,
+)
 from rollup_node.stages.p2p.gossipsub.params import MOST_SEEN, VALIDATION_SECONDS, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable
 from rollup_node.stages.p2p.gossipsub.pending import PendingMessage, PendingMessages
-from rollup_node.stages.p2p.gossipsub.promises import Promises
-from rollup_node.stages.p2p.gossipsub.rpc import Message
+from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class _Unpacked(NamedTuple):
     id: MessageId
-    content: bytes | SnappyFault
+    content: bytes | SnappyFailure
     size: int
 
 
-class Inbox:
+class ValidationQueue:
     """The ids of messages seen, and the messages that wait for a verdict."""
 
-    def __init__(self, params: GossipParams, peers: PeerTable, promises: Promises, id_rule: IdRule) -> None:
+    def __init__(
+        self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_rule: MessageIdScheme
+    ) -> None:
         self._params = params
         self._peers = peers
         self._promises = promises
@@ -42,7 +50,7 @@ class Inbox:
         own = self._unpack(topic, data).id
         return own if self._seen.add(own, now) else None
 
-    def take(self, peer: PeerId, message: Message, now: float) -> Incoming | None:
+    def take(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
         """Takes a message in a topic that we have joined; None if it is not to be judged."""
         if self._peers.all[peer].allowance <= 0:
             return None
@@ -59,18 +67,18 @@ class Inbox:
             self._peers.counts["REJECT_MESSAGE"] += 1
             return None
         self._seen.add(found.id, now)
-        return Incoming(found.id, message.topic, peer, found.content)
+        return UnvalidatedMessage(found.id, message.topic, peer, found.content)
 
-    def settle(self, message: MessageId, verdict: Verdict) -> PendingMessage | None:
+    def settle(self, message: MessageId, verdict: ValidationResult) -> PendingMessage | None:
         """Ends the wait of a message; the message if it is to be passed on."""
         pending = self.pending.take(message)
         if pending is None:
             return None
-        if verdict is Verdict.ACCEPT:
+        if verdict is ValidationResult.ACCEPT:
             self._peers.counts["DELIVER_MESSAGE"] += 1
             return pending
         self._peers.counts["REJECT_MESSAGE"] += 1
-        if verdict is Verdict.REJECT:
+        if verdict is ValidationResult.REJECT:
             self._charge(pending.brought_by, pending.size)
         return None
 
@@ -78,11 +86,11 @@ class Inbox:
         """Forgets what was seen long ago, and gives up waiting for verdicts that do not come."""
         self._seen.forget_old(now)
         for message in self.pending.older_than(now - VALIDATION_SECONDS):
-            self.settle(message, Verdict.IGNORE)
+            self.settle(message, ValidationResult.IGNORE)
 
     def _unpack(self, topic: str, data: bytes) -> _Unpacked:
         content = block_snappy.decompress(data)
-        size = len(data) + (0 if isinstance(content, SnappyFault) else len(content))
+        size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
         return _Unpacked(message_id(self._id_rule, topic, data, content), content, size)
 
     def _refuse(self, peer: PeerId, size: int) -> None:

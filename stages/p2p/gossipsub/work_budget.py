@@ -11,7 +11,7 @@ FEWEST = 10
 MOST_SAVED = 0.25
 
 
-class WorkShares:
+class WorkBudget:
     """Seconds of work that each peer has left, below 0 its debt. Times are seconds of a steady clock."""
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@ Bounded in size, number of entries, and in the letters of what may reach a log."
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, decode_known, decode_multiaddr
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, decode_multiaddr, decode_supported
 from rollup_node.stages.p2p.encoding import protobuf
 
 PROTOCOL = "/ipfs/id/1.0.0"
@@ -21,7 +21,7 @@ class IdentifyError(ValueError):
     """Not an identify message."""
 
 
-class Identified(NamedTuple):
+class IdentifyMessage(NamedTuple):
     """What a peer says of itself; `observed` is our address as it sees it. A push may leave fields out (None)."""
 
     key: bytes | None
@@ -44,13 +44,13 @@ def encode(
     return out + protobuf.data(_VERSION, PROTOCOL_VERSION) + protobuf.data(_AGENT, agent)
 
 
-def decode(message: bytes) -> Identified:
+def decode(message: bytes) -> IdentifyMessage:
     """Reads a message; addresses of protocols that we do not speak are left out, as is all beyond the bounds."""
     try:
         fields = protobuf.parse(message, most_fields=1024)
-        return Identified(
+        return IdentifyMessage(
             key=fields.raw(_KEY),
-            addresses=tuple(decode_known(fields.all_raw(_ADDRESSES)[:_MOST_ADDRESSES])),
+            addresses=tuple(decode_supported(fields.all_raw(_ADDRESSES)[:_MOST_ADDRESSES])),
             protocols=tuple(_name(raw) for raw in fields.all_raw(_PROTOCOLS)[:_MOST_PROTOCOLS]),
             observed=_observed(fields.raw(_OBSERVED)),
             version=_optional_name(fields.raw(_VERSION)),
@@ -77,9 +77,9 @@ def _name(raw: bytes) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def merged(before: Identified, push: Identified) -> Identified:
+def merge_push(before: IdentifyMessage, push: IdentifyMessage) -> IdentifyMessage:
     """What is known after a push: what it leaves out stays as it was."""
-    return Identified(
+    return IdentifyMessage(
         key=push.key or before.key,
         addresses=push.addresses or before.addresses,
         protocols=push.protocols or before.protocols,

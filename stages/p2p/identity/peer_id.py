@@ -59,7 +59,7 @@ class PublicKey(NamedTuple):
             return False
 
 
-def secp256k1_key(point: bytes) -> PublicKey:
+def secp256k1_public_key(point: bytes) -> PublicKey:
     """The key of a curve point, compressed (33 bytes) or not (65); IdentityError if it is none."""
     try:
         return PublicKey(SECP256K1, CurvePoint(point).format())
@@ -81,7 +81,7 @@ def decode_public_key(raw: bytes) -> PublicKey:
     return PublicKey(kind, data)
 
 
-def public_key_of(peer: PeerId) -> PublicKey | None:
+def extract_public_key(peer: PeerId) -> PublicKey | None:
     """The key that a peer id holds; None when it holds only a hash."""
     if peer[:1] != bytes((_IDENTITY,)):
         return None
@@ -101,7 +101,7 @@ def node_id(key: PublicKey) -> bytes | None:
         return None
 
 
-class Identity:
+class NetworkIdentity:
     """Our own network key (32 bytes, secp256k1)."""
 
     def __init__(self, secret: bytes) -> None:
@@ -114,34 +114,34 @@ class Identity:
         self.peer_id = self.public_key.peer_id
 
     def __repr__(self) -> str:
-        return f"Identity({peer_text(self.peer_id)})"
+        return f"NetworkIdentity({peer_id_text(self.peer_id)})"
 
     def sign(self, message: bytes) -> bytes:
         """A DER signature over the message's SHA-256."""
         return self._key.sign(message)
 
 
-def peer_text(peer: PeerId) -> str:
+def peer_id_text(peer: PeerId) -> str:
     """A peer id as it is written: base58 of the multihash."""
     return base58.encode(peer)
 
 
-def short_text(peer: PeerId) -> str:
+def short_peer_id(peer: PeerId) -> str:
     """The end of a peer id, for log lines."""
     return base58.encode(peer)[-10:]
 
 
-def parse_peer(text: str) -> PeerId:
+def parse_peer_id(text: str) -> PeerId:
     """Reads a peer id in base58 or as a CID in base32; IdentityError if it is none."""
     if not text or len(text) > _LONGEST_TEXT:
         raise IdentityError(f"peer id of {len(text)} letters")
     try:
-        return check_peer(_from_cid(text) if text[0] == "b" else base58.decode(text))
+        return validate_peer_id(_from_cid(text) if text[0] == "b" else base58.decode(text))
     except ValueError as error:
         raise IdentityError(f"{text!r} is not a peer id: {error}") from None
 
 
-def check_peer(peer: bytes) -> PeerId:
+def validate_peer_id(peer: bytes) -> PeerId:
     """The same bytes if they are a peer id, else IdentityError."""
     if len(peer) < 2 or peer[1] != len(peer) - 2:
         raise IdentityError("peer id has a wrong length")

@@ -1,4 +1,4 @@
-"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `Session` takes received bytes and
+"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `YamuxSession` takes received bytes and
 gives events, takes orders and leaves bytes to send in `take`. It holds no stream's data: received data goes out as
 events at once, and `consumed` gives the window back. A violation raises YamuxError and ends the session.
 
@@ -24,7 +24,7 @@ class YamuxError(ValueError):
     """The other end broke the rules of yamux."""
 
 
-class Kind(IntEnum):
+class FrameType(IntEnum):
     """Frame types."""
 
     DATA = 0
@@ -33,7 +33,7 @@ class Kind(IntEnum):
     GO_AWAY = 3
 
 
-class Flag(IntFlag):
+class FrameFlag(IntFlag):
     """Frame flags."""
 
     SYN = 1
@@ -50,50 +50,50 @@ class GoAwayCode(IntEnum):
     INTERNAL_ERROR = 2
 
 
-class Opened(NamedTuple):
+class StreamOpened(NamedTuple):
     """The other end opened a stream."""
 
     stream: int
 
 
-class Received(NamedTuple):
+class DataReceived(NamedTuple):
     """Bytes of a stream."""
 
     stream: int
     data: bytes
 
 
-class Ended(NamedTuple):
+class StreamEnded(NamedTuple):
     """The other end will send no more on this stream."""
 
     stream: int
 
 
-class Reset(NamedTuple):
+class StreamReset(NamedTuple):
     """The stream is gone."""
 
     stream: int
 
 
-class WindowOpened(NamedTuple):
+class WindowUpdated(NamedTuple):
     """More may be sent on a stream."""
 
     stream: int
 
 
-class Ponged(NamedTuple):
+class PingAckReceived(NamedTuple):
     """The answer to our ping."""
 
     value: int
 
 
-class WentAway(NamedTuple):
+class GoAwayReceived(NamedTuple):
     """The other end will take no new streams; `code` is a GoAwayCode or another number."""
 
     code: int
 
 
-Event = Opened | Received | Ended | Reset | WindowOpened | Ponged | WentAway
+YamuxEvent = StreamOpened | DataReceived | StreamEnded | StreamReset | WindowUpdated | PingAckReceived | GoAwayReceived
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class _Body:
 
 
 @dataclass
-class Session:
+class YamuxSession:
     """One end of a yamux connection; the initiator's streams have odd ids. Of the other end's streams at most
     `most_inbound` are open at once, others are reset. `small_frames` counts received frames with little or no data,
     which cost more to handle than to send."""
@@ -145,7 +145,7 @@ class Session:
             raise YamuxError("the connection takes no new streams")
         stream, self._next = self._next, self._next + 2
         self.streams[stream] = _Stream()
-        self._send(Kind.WINDOW_UPDATE, Flag.SYN, stream, 0)
+        self._send(FrameType.WINDOW_UPDATE, FrameFlag.SYN, stream, 0)
         return stream
 
     def sendable(self, stream: int) -> int:
@@ -158,7 +158,7 @@ class Session:
         size = min(len(data), self.sendable(stream), LONGEST_FRAME)
         if size:
             self.streams[stream].send_window -= size
-            self._send(Kind.DATA, Flag(0), stream, size)
+            self._send(FrameType.DATA, FrameFlag(0), stream, size)
             self._out.append(data[:size])
         return size
 
@@ -169,7 +169,7 @@ class Session:
             return
         found.owed += size
         if found.owed >= WINDOW // 2:
-            self._send(Kind.WINDOW_UPDATE, Flag(0), stream, found.owed)
+            self._send(FrameType.WINDOW_UPDATE, FrameFlag(0), stream, found.owed)
             found.receive_window += found.owed
             found.owed = 0
 
@@ -179,26 +179,26 @@ class Session:
         if found is None or found.fin_sent:
             return
         found.fin_sent = True
-        self._send(Kind.WINDOW_UPDATE, Flag.FIN, stream, 0)
+        self._send(FrameType.WINDOW_UPDATE, FrameFlag.FIN, stream, 0)
         self._forget_if_over(stream, found)
 
     def reset(self, stream: int) -> None:
         """Ends the stream in both directions."""
         if stream in self.streams:
             self._forget(stream)
-            self._send(Kind.WINDOW_UPDATE, Flag.RST, stream, 0)
+            self._send(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
 
     def ping(self, value: int) -> None:
-        """Asks the other end for a `Ponged` with this value (32 bits)."""
-        self._send(Kind.PING, Flag.SYN, 0, value)
+        """Asks the other end for a `PingAckReceived` with this value (32 bits)."""
+        self._send(FrameType.PING, FrameFlag.SYN, 0, value)
 
     def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
         """Says that the session ends."""
-        self._send(Kind.GO_AWAY, Flag(0), 0, code)
+        self._send(FrameType.GO_AWAY, FrameFlag(0), 0, code)
 
-    def receive(self, data: bytes) -> list[Event]:
+    def receive(self, data: bytes) -> list[YamuxEvent]:
         """Takes bytes from the other end; YamuxError for a violation."""
-        events: list[Event] = []
+        events: list[YamuxEvent] = []
         offset = 0
         while offset < len(data):
             if self._body is not None:
@@ -212,64 +212,64 @@ class Session:
                 self._receive_header(header, events.append)
         return events
 
-    def _receive_body(self, body: _Body, data: bytes, offset: int, emit: Callable[[Event], None]) -> int:
+    def _receive_body(self, body: _Body, data: bytes, offset: int, emit: Callable[[YamuxEvent], None]) -> int:
         end = min(len(data), offset + body.missing)
         body.missing -= end - offset
         if body.stream in self.streams:
-            emit(Received(body.stream, data[offset:end]))
+            emit(DataReceived(body.stream, data[offset:end]))
         if not body.missing:
             self._body = None
             if body.is_last:
                 self._end_received(body.stream, emit)
         return end
 
-    def _receive_header(self, header: bytes, emit: Callable[[Event], None]) -> None:
+    def _receive_header(self, header: bytes, emit: Callable[[YamuxEvent], None]) -> None:
         version, kind, bits, stream, length = _HEADER.unpack(header)
         if version != 0:
             raise YamuxError(f"version {version}")
-        flags = Flag(bits & 0xF)
-        if kind != Kind.DATA or length < _LITTLE or stream not in self.streams:
+        flags = FrameFlag(bits & 0xF)
+        if kind != FrameType.DATA or length < _LITTLE or stream not in self.streams:
             self.small_frames += 1
-        if kind in (Kind.DATA, Kind.WINDOW_UPDATE):
+        if kind in (FrameType.DATA, FrameType.WINDOW_UPDATE):
             self._receive_stream_frame(kind, flags, stream, length, emit)
-        elif kind == Kind.PING:
+        elif kind == FrameType.PING:
             self._receive_ping(flags, length, emit)
-        elif kind == Kind.GO_AWAY:
+        elif kind == FrameType.GO_AWAY:
             self.remote_went_away = True
-            emit(WentAway(length))
+            emit(GoAwayReceived(length))
         else:
             raise YamuxError(f"frame of type {kind}")
 
-    def _receive_ping(self, flags: Flag, value: int, emit: Callable[[Event], None]) -> None:
-        if Flag.SYN in flags:
-            self._send(Kind.PING, Flag.ACK, 0, value)
+    def _receive_ping(self, flags: FrameFlag, value: int, emit: Callable[[YamuxEvent], None]) -> None:
+        if FrameFlag.SYN in flags:
+            self._send(FrameType.PING, FrameFlag.ACK, 0, value)
         else:
-            emit(Ponged(value))
+            emit(PingAckReceived(value))
 
     def _receive_stream_frame(
-        self, kind: int, flags: Flag, stream: int, length: int, emit: Callable[[Event], None]
+        self, kind: int, flags: FrameFlag, stream: int, length: int, emit: Callable[[YamuxEvent], None]
     ) -> None:
-        if Flag.SYN in flags:
+        if FrameFlag.SYN in flags:
             self._accept(stream, emit)
         found = self.streams.get(stream)
-        if Flag.RST in flags:
+        if FrameFlag.RST in flags:
             if found is not None:
                 self._forget(stream)
-                emit(Reset(stream))
+                emit(StreamReset(stream))
             found = None
-        if kind == Kind.DATA:
+        if kind == FrameType.DATA:
             self._start_body(stream, found, length, flags, emit)
             return
         if found is not None and length:
             found.send_window += length
             if found.send_window > _LARGEST_SEND_WINDOW:
                 raise YamuxError("window beyond 32 bits")
-            emit(WindowOpened(stream))
-        if Flag.FIN in flags:
+            emit(WindowUpdated(stream))
+        if FrameFlag.FIN in flags:
             self._end_received(stream, emit)
 
     def _start_body(
-        self, stream: int, found: _Stream | None, length: int, flags: Flag, emit: Callable[[Event], None]
+        self, stream: int, found: _Stream | None, length: int, flags: FrameFlag, emit: Callable[[YamuxEvent], None]
     ) -> None:
         if found is not None and length:
             if found.fin_received:
@@ -279,31 +279,31 @@ class Session:
             found.receive_window -= length
         elif length > WINDOW:
             raise YamuxError(f"{length} bytes for a stream that is gone")
-        is_last = Flag.FIN in flags
+        is_last = FrameFlag.FIN in flags
         if length:
             self._body = _Body(stream, length, is_last)
         elif is_last:
             self._end_received(stream, emit)
 
-    def _accept(self, stream: int, emit: Callable[[Event], None]) -> None:
+    def _accept(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
         if stream == 0 or stream % 2 == self._next % 2:
             raise YamuxError(f"stream {stream} is not the other end's to open")
         if stream in self.streams:
             raise YamuxError(f"stream {stream} is open already")
         if self._inbound >= self.most_inbound:
-            self._send(Kind.WINDOW_UPDATE, Flag.RST, stream, 0)
+            self._send(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
             return
         self._inbound += 1
         self.streams[stream] = _Stream()
-        self._send(Kind.WINDOW_UPDATE, Flag.ACK, stream, 0)
-        emit(Opened(stream))
+        self._send(FrameType.WINDOW_UPDATE, FrameFlag.ACK, stream, 0)
+        emit(StreamOpened(stream))
 
-    def _end_received(self, stream: int, emit: Callable[[Event], None]) -> None:
+    def _end_received(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
         found = self.streams.get(stream)
         if found is None or found.fin_received:
             return
         found.fin_received = True
-        emit(Ended(stream))
+        emit(StreamEnded(stream))
         self._forget_if_over(stream, found)
 
     def _forget_if_over(self, stream: int, found: _Stream) -> None:
@@ -315,5 +315,5 @@ class Session:
         if stream % 2 != self._next % 2:
             self._inbound -= 1
 
-    def _send(self, kind: Kind, flags: Flag, stream: int, length: int) -> None:
+    def _send(self, kind: FrameType, flags: FrameFlag, stream: int, length: int) -> None:
         self._out.append(_HEADER.pack(0, kind, flags, stream, length))

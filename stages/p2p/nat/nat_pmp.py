@@ -16,22 +16,22 @@ _REFUSALS = {
 }
 
 
-class Transport(Enum):
+class TransportProtocol(Enum):
     """What is forwarded; values as in NAT-PMP."""
 
     UDP = 1
     TCP = 2
 
 
-class PmpError(ValueError):
+class NatPmpError(ValueError):
     """Not an answer to this request, or a refusal."""
 
 
-class PmpRefusal(PmpError):
+class NatPmpResultError(NatPmpError):
     """The router has understood and refuses."""
 
 
-class PmpMapping(NamedTuple):
+class NatPmpMapping(NamedTuple):
     """What the router forwards, for `lifetime` seconds."""
 
     internal: int
@@ -44,7 +44,7 @@ def address_request() -> bytes:
     return bytes((0, _ADDRESS))
 
 
-def mapping_request(transport: Transport, internal: int, external: int, lifetime: int) -> bytes:
+def mapping_request(transport: TransportProtocol, internal: int, external: int, lifetime: int) -> bytes:
     """Asks to forward an outer port (0: any), for `lifetime` seconds (0: no longer)."""
     ports = internal.to_bytes(2, "big") + external.to_bytes(2, "big")
     return bytes((0, transport.value, 0, 0)) + ports + lifetime.to_bytes(4, "big")
@@ -55,21 +55,21 @@ def parse_address(answer: bytes) -> ipaddress.IPv4Address:
     return ipaddress.IPv4Address(_body(answer, _ADDRESS, 12)[8:12])
 
 
-def parse_mapping(answer: bytes, transport: Transport, internal: int) -> PmpMapping:
+def parse_mapping(answer: bytes, transport: TransportProtocol, internal: int) -> NatPmpMapping:
     """The mapping in an answer; it must be of this port."""
     body = _body(answer, transport.value, 16)
-    found = PmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
+    found = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
     if found.internal != internal:
-        raise PmpError(f"answer for port {found.internal} instead of {internal}")
+        raise NatPmpError(f"answer for port {found.internal} instead of {internal}")
     return found
 
 
 def _body(answer: bytes, request: int, size: int) -> bytes:
     if len(answer) < 4 or answer[0] != 0 or answer[1] != _ANSWER + request:
-        raise PmpError("not an answer to this request")
+        raise NatPmpError("not an answer to this request")
     result = int.from_bytes(answer[2:4], "big")
     if result:
-        raise PmpRefusal(_REFUSALS.get(result, f"refused with code {result}"))
+        raise NatPmpResultError(_REFUSALS.get(result, f"refused with code {result}"))
     if len(answer) < size:
-        raise PmpError(f"answer of {len(answer)} bytes")
+        raise NatPmpError(f"answer of {len(answer)} bytes")
     return answer

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 
 SSDP_GROUP = "239.255.255.250"
 SSDP_PORT = 1900
@@ -28,7 +28,7 @@ class UpnpError(ValueError):
     """Not what a router answers."""
 
 
-class UpnpRefusal(UpnpError):
+class SoapFault(UpnpError):
     """The router's own error."""
 
     def __init__(self, code: int, description: str) -> None:
@@ -36,7 +36,7 @@ class UpnpRefusal(UpnpError):
         self.code = code
 
 
-class Control(NamedTuple):
+class UpnpService(NamedTuple):
     """Where the calls go, and of which service they are."""
 
     url: str
@@ -68,7 +68,7 @@ def parse_search_answer(answer: bytes, sender: IpAddress) -> str:
     raise UpnpError("answer without a location")
 
 
-def parse_description(xml: bytes, url: str) -> Control:
+def parse_description(xml: bytes, url: str) -> UpnpService:
     """The service by which ports are forwarded, from the description at this URL."""
     root = _parse(xml)
     base = next((_text(element) for element in root if _name(element) == "URLBase"), "") or url
@@ -78,17 +78,17 @@ def parse_description(xml: bytes, url: str) -> Control:
         values = {_name(part): _text(part) for part in element}
         service = values.get("serviceType", "")
         if _SERVICE.fullmatch(service) and values.get("controlURL"):
-            return Control(_joined(base, values["controlURL"], url), service)
+            return UpnpService(_joined(base, values["controlURL"], url), service)
     raise UpnpError("a device that forwards no ports")
 
 
-def address_call(control: Control) -> SoapCall:
+def address_call(control: UpnpService) -> SoapCall:
     """Asks for the outer address."""
     return _call(control, "GetExternalIPAddress", ())
 
 
 def add_call(
-    control: Control, transport: Transport, *, internal: tuple[IpAddress, int], external: int, lifetime: int
+    control: UpnpService, transport: TransportProtocol, *, internal: tuple[IpAddress, int], external: int, lifetime: int
 ) -> SoapCall:
     """Asks to forward an outer port to us, for `lifetime` seconds (0: for good)."""
     values = (
@@ -102,18 +102,18 @@ def add_call(
     return _call(control, "AddPortMapping", values)
 
 
-def delete_call(control: Control, transport: Transport, external: int) -> SoapCall:
+def delete_call(control: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
     """Asks to forward a port no longer."""
     return _call(control, "DeletePortMapping", _which(transport, external))
 
 
 def parse_answer(xml: bytes) -> dict[str, str]:
-    """The values that a call has given; UpnpRefusal if it failed there."""
+    """The values that a call has given; SoapFault if it failed there."""
     found = {_name(element): _text(element) for element in _parse(xml).iter()}
     if "Fault" in found:
         code = found.get("errorCode", "")
         number = int(code) if code.isascii() and code.isdigit() and len(code) <= 5 else 0
-        raise UpnpRefusal(number, found.get("errorDescription", ""))
+        raise SoapFault(number, found.get("errorDescription", ""))
     return found
 
 
@@ -126,11 +126,11 @@ def parse_address(xml: bytes) -> IpAddress:
         raise UpnpError("answer without an address") from None
 
 
-def _which(transport: Transport, external: int) -> tuple[tuple[str, str], ...]:
+def _which(transport: TransportProtocol, external: int) -> tuple[tuple[str, str], ...]:
     return (("NewRemoteHost", ""), ("NewExternalPort", str(external)), ("NewProtocol", transport.name))
 
 
-def _call(control: Control, action: str, values: Iterable[tuple[str, str]]) -> SoapCall:
+def _call(control: UpnpService, action: str, values: Iterable[tuple[str, str]]) -> SoapCall:
     inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values)
     body = (
         f'<?xml version="1.0"?><s:Envelope xmlns:s="{_ENVELOPE}" s:encodingStyle="{_ENCODING}">'

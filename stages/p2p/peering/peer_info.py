@@ -8,7 +8,7 @@ import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, node_id, peer_text, public_key_of
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores
 
 NOT_CONNECTED, CONNECTED = 0, 1
@@ -77,7 +77,7 @@ def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, .
 def node_id_text(peer: PeerId) -> str:
     """The peer's id in discovery, in hex; of zeros where its key is of another kind or not in its peer id."""
     try:
-        key = public_key_of(peer)
+        key = extract_public_key(peer)
         found = None if key is None else node_id(key)
     except IdentityError:
         found = None
@@ -86,7 +86,7 @@ def node_id_text(peer: PeerId) -> str:
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
     """The texts of peer ids."""
-    return tuple(sorted(map(peer_text, peers)))
+    return tuple(sorted(map(peer_id_text, peers)))
 
 
 def sorted_ips(ips: Iterable[ipaddress.IPv4Address | ipaddress.IPv6Address]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@
 import msgspec
 
 
-class BlockScores(msgspec.Struct, frozen=True, rename="camel"):
+class TopicScores(msgspec.Struct, frozen=True, rename="camel"):
     """Gossip counters of the blocks topics."""
 
     time_in_mesh: float = 0.0
@@ -17,7 +17,7 @@ class GossipScores(msgspec.Struct, frozen=True):
     """The gossip score and its parts."""
 
     total: float = 0.0
-    blocks: BlockScores = BlockScores()
+    blocks: TopicScores = TopicScores()
     ip_colocation_factor: float = msgspec.field(default=0.0, name="IPColocationFactor")
     behavioral_penalty: float = msgspec.field(default=0.0, name="behavioralPenalty")
 
@@ -44,7 +44,7 @@ class PeerMetadata(msgspec.Struct, frozen=True):
     chain_id: int = 0
 
 
-class PeerDescription(msgspec.Struct, frozen=True):
+class IdentifyRecord(msgspec.Struct, frozen=True):
     """What identify told."""
 
     agent: str = ""

@@ -7,16 +7,16 @@ from collections.abc import Callable
 import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer
+from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
-from rollup_node.stages.p2p.identity.peer_id import peer_text
+from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 
 MOST_SHOWN = 32
 
 
-class Departed(msgspec.Struct, frozen=True):
+class ClosedConnectionInfo(msgspec.Struct, frozen=True):
     """A connection that ended: why, and after how many seconds."""
 
     peer: str
@@ -24,7 +24,7 @@ class Departed(msgspec.Struct, frozen=True):
     lasted: float
 
 
-class Found(msgspec.Struct, frozen=True):
+class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
     """Discovery: our own record and what it says of our address, the nodes in the table by what their records say of
     their chain, and the datagrams that went no further by reason."""
 
@@ -37,7 +37,7 @@ class Found(msgspec.Struct, frozen=True):
     drops: dict[str, int]
 
 
-class Gossiped(msgspec.Struct, frozen=True, kw_only=True):
+class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Gossip: the topic that blocks of now are on, peers on and in the mesh of each topic, the mesh below which own
     blocks go to all peers, blocks accepted and refused since the start, seconds since the last one, how many of our
     own went out, who signs the chain's blocks, and whom our own key makes us."""
@@ -74,16 +74,16 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     dial_problems: dict[str, str]
     bans: dict[str, float]
     blocked: int
-    departed: tuple[Departed, ...]
-    discovery: Found | None
-    gossip: Gossiped
+    departed: tuple[ClosedConnectionInfo, ...]
+    discovery: DiscoveryDiagnosis | None
+    gossip: GossipDiagnosis
     problems: tuple[str, ...]
 
 
-class Examiner:
+class DiagnosisService:
     """Puts a diagnosis together. `discovery` gives it while it runs; `static` names the static peers."""
 
-    def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], DiscoveryServer | None]) -> None:
+    def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], Discv5Server | None]) -> None:
         self._host, self._gossip, self._discovery = host, gossip, discovery
         self._inbound_ever = 0
         host.on_event(self._heard)
@@ -104,7 +104,7 @@ class Examiner:
             if info.identified is not None and info.identified.observed is not None
         )
         return Diagnosis(
-            peer=peer_text(host.peer_id),
+            peer=peer_id_text(host.peer_id),
             chain_id=host.config.rollup.l2_chain_id,
             listens=tuple(map(str, host.addresses)),
             is_listening=host.port != 0,
@@ -116,12 +116,12 @@ class Examiner:
             observed=dict(observed.most_common(MOST_SHOWN)),
             known=len(host.store.known()),
             dialable=len(host.store.dialable()),
-            static_missing=tuple(peer_text(peer) for peer in static if host.connection(peer) is None),
-            dial_problems={peer_text(peer): text for peer, text in list(host.dialer.problems.items())[-MOST_SHOWN:]},
-            bans={peer_text(peer): round(until - now, 1) for peer, until in host.gater.peer_bans.items()},
+            static_missing=tuple(peer_id_text(peer) for peer in static if host.connection(peer) is None),
+            dial_problems={peer_id_text(peer): text for peer, text in list(host.dialer.problems.items())[-MOST_SHOWN:]},
+            bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.gater.peer_bans.items()},
             blocked=len(host.gater.blocked_peers) + len(host.gater.blocked_ips) + len(host.gater.blocked_subnets),
             departed=tuple(
-                Departed(peer_text(one.peer), one.why, round(one.lasted, 1))
+                ClosedConnectionInfo(peer_id_text(one.peer), one.why, round(one.lasted, 1))
                 for one in list(host.departures)[-MOST_SHOWN:]
             ),
             discovery=self._found(),
@@ -134,12 +134,12 @@ class Examiner:
             target = event.address.tcp
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
-    def _found(self) -> Found | None:
+    def _found(self) -> DiscoveryDiagnosis | None:
         server = self._discovery()
         if server is None:
             return None
         advertised = server.service.local.advertised
-        return Found(
+        return DiscoveryDiagnosis(
             record=server.record.text,
             endpoint=str(server.endpoint),
             ip=None if advertised.ip is None else str(advertised.ip),
@@ -149,11 +149,11 @@ class Examiner:
             drops={drop.value: count for drop, count in server.service.drops.items()},
         )
 
-    def _gossiped(self, signers: tuple[bytes | None, bytes | None], published: int) -> Gossiped:
+    def _gossiped(self, signers: tuple[bytes | None, bytes | None], published: int) -> GossipDiagnosis:
         gossip = self._gossip
         signer, own = [None if address is None else f"0x{address.hex()}" for address in signers]
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
-        return Gossiped(
+        return GossipDiagnosis(
             topic=gossip.topic(time.time()),
             topics={topic: len(gossip.router.topic_peers(topic)) for topic in gossip.topics},
             meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},

@@ -14,13 +14,13 @@ from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
+from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.backoff import Redial
-from rollup_node.stages.p2p.gossipsub.message import Incoming, Verdict
+from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, PROTOCOLS, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed, Router
-from rollup_node.stages.p2p.gossipsub.work_budget import WorkShares
+from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
+from rollup_node.stages.p2p.gossipsub.work_budget import WorkBudget
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import (
     Direction,
@@ -30,8 +30,8 @@ from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
     StreamError,
 )
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 WRITE_SECONDS = 60.0
@@ -65,7 +65,7 @@ class GossipService:
         self,
         host: Host,
         validator: BlockValidator,
-        scores: PeerScores,
+        scores: PeerScorer,
         signer: LocalSigner | None,
         on_block: Callable[[ExecutionPayload], None],
     ) -> None:
@@ -73,13 +73,13 @@ class GossipService:
         self._chain_id = host.config.rollup.l2_chain_id
         self._validator, self._signer, self._on_block = validator, signer, on_block
         self._topics = block_message.block_topics(self._chain_id)
-        self.router = Router(gossip_params_of(host.config), self._topics, scores, random.Random())
+        self.router = GossipSubRouter(gossip_params_of(host.config), self._topics, scores, random.Random())
         self._inbound: dict[PeerId, Stream] = {}
         self._writers: dict[PeerId, asyncio.Event] = {}
         self._speakers: dict[PeerId, asyncio.Event] = {}
         self._greeted: dict[PeerId, asyncio.Event] = {}
-        self._again = Redial(longest=_LONGEST_PAUSE)
-        self.shares = WorkShares()
+        self._again = PeerBackoff(longest=_LONGEST_PAUSE)
+        self.shares = WorkBudget()
         self._protected: set[PeerId] = set()
         self.refusals: Counter[str] = Counter()
         self.accepted = 0
@@ -122,9 +122,9 @@ class GossipService:
         signature = self._signer.sign(self._chain_id, part)
         now = time.monotonic()
         judged = self._validator.judge(version, signature + part, time.time(), now)
-        if judged.fault is Fault.SEEN:
+        if judged.fault is ValidationFailure.SEEN:
             return None
-        if judged.verdict is not Verdict.ACCEPT:
+        if judged.verdict is not ValidationResult.ACCEPT:
             return f"peers would not accept the block: {judged}"
         topic = block_message.block_topic(self._chain_id, version)
         count = self.router.publish(topic, block_message.compose(signature, part), now)
@@ -165,32 +165,32 @@ class GossipService:
         """Takes one message of a peer, at its cost unless there is a new block in it; StreamError if it is none."""
         began = time.thread_time()
         found = self.router.receive(peer, message, time.monotonic())
-        is_useful = not isinstance(found, Malformed) and any([self._judge(incoming) for incoming in found])
+        is_useful = not isinstance(found, MalformedRpc) and any([self._judge(incoming) for incoming in found])
         self._flush()
         if not is_useful and self._host.connection(peer) is not None:
             self.shares.charge(peer, time.thread_time() - began, time.monotonic())
-        if isinstance(found, Malformed):
-            log.debug("malformed gossip", peer=short_text(peer), why=found.reason)
+        if isinstance(found, MalformedRpc):
+            log.debug("malformed gossip", peer=short_peer_id(peer), why=found.reason)
             raise StreamError(found.reason)
 
-    def _judge(self, incoming: Incoming) -> bool:
+    def _judge(self, incoming: UnvalidatedMessage) -> bool:
         """Decides about one message, and says whether it is accepted; a crash of the checks is a refusal."""
         version, now = self._topics[incoming.topic], time.monotonic()
         try:
             judged = self._validator.judge(version, incoming.content, time.time(), now)
         except Exception as bug:
-            log.crash("the check of a gossiped block failed", bug, peer=short_text(incoming.peer))
-            self.router.verdict(incoming.id, Verdict.REJECT, now)
+            log.crash("the check of a gossiped block failed", bug, peer=short_peer_id(incoming.peer))
+            self.router.verdict(incoming.id, ValidationResult.REJECT, now)
             return False
         self.router.verdict(incoming.id, judged.verdict, now)
-        if judged.verdict is Verdict.ACCEPT and judged.payload is not None:
+        if judged.verdict is ValidationResult.ACCEPT and judged.payload is not None:
             self.accepted += 1
             self.accepted_at = now
             self._on_block(judged.payload)
         elif judged.fault is not None:
             self.refusals[judged.fault.name.lower()] += 1
-            log.debug("gossiped block refused", peer=short_text(incoming.peer), why=str(judged))
-        return judged.verdict is Verdict.ACCEPT
+            log.debug("gossiped block refused", peer=short_peer_id(incoming.peer), why=str(judged))
+        return judged.verdict is ValidationResult.ACCEPT
 
     # --- what we say -----------------------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class GossipService:
                 try:
                     protocol, stream = await self._host.open_stream(peer, PROTOCOLS)
                 except StreamError as error:
-                    log.debug("no gossip with a peer", peer=short_text(peer), why=str(error))
+                    log.debug("no gossip with a peer", peer=short_peer_id(peer), why=str(error))
                 else:
                     await self._carry(peer, protocol, stream)
                 if time.monotonic() - began >= _STEADY:

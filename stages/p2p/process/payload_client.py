@@ -11,7 +11,7 @@ AGAIN = 1.0
 PATIENCE = 8.0
 
 
-class BlockReader:
+class PayloadClient:
     """The client of `engine.payloads`."""
 
     def __init__(self, bus: Bus) -> None:

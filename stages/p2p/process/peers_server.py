@@ -11,13 +11,13 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer
+from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer, peer_text
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
-from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper
+from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import (
     CONNECTED,
     NOT_CONNECTED,
@@ -31,7 +31,7 @@ from rollup_node.stages.p2p.peering.peer_info import (
     sorted_nets,
     sorted_peers,
 )
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 
 CONNECT_SECONDS = 29.0
@@ -39,7 +39,7 @@ KEPT_ANSWERS = 128
 ORDINARY_ERROR, INVALID_PARAMETER = -32000, -32602
 
 
-class CallProblem(Exception):
+class PeerApiError(Exception):
     """An error to answer with."""
 
     def __init__(self, text: str, code: int = ORDINARY_ERROR) -> None:
@@ -47,15 +47,15 @@ class CallProblem(Exception):
         self.code = code
 
 
-class Directory:
+class PeerDirectory:
     """What is known of peers, put together from all who know something. `discovery` gives it while it runs."""
 
     def __init__(
         self,
         host: Host,
         gossip: GossipService,
-        keeper: ScoreKeeper,
-        discovery: Callable[[], DiscoveryServer | None],
+        keeper: ScoreService,
+        discovery: Callable[[], Discv5Server | None],
     ) -> None:
         self._host, self._gossip, self._keeper, self._discovery = host, gossip, keeper, discovery
 
@@ -63,7 +63,7 @@ class Directory:
         """Ourselves."""
         host, discovery = self._host, self._discovery()
         return PeerInfo(
-            peerID=peer_text(host.peer_id),
+            peerID=peer_id_text(host.peer_id),
             nodeID=node_id_text(host.peer_id),
             userAgent=host.config.user_agent,
             protocolVersion=PROTOCOL_VERSION,
@@ -82,13 +82,13 @@ class Directory:
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> PeerInfo:
         """A peer; `info` if it is connected."""
         host = self._host
-        said = host.store.description(peer) or PeerDescription()
+        said = host.store.description(peer) or IdentifyRecord()
         metadata = host.store.metadata(peer) or PeerMetadata()
         scores = self._keeper.record(peer) if info is not None else host.store.scores(peer) or PeerScores()
         gossips = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
         seen_at = () if info is None else (info.address,)
         return PeerInfo(
-            peerID=peer_text(peer),
+            peerID=peer_id_text(peer),
             nodeID=node_id_text(peer),
             userAgent=said.agent,
             protocolVersion=said.version,
@@ -112,7 +112,7 @@ class Directory:
         names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
         return PeerDump(
             totalConnected=len(connected),
-            peers={peer_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
+            peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
             bannedPeers=sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
             bannedIPS=sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
             bannedSubnets=sorted_nets(gater.blocked_subnets),
@@ -137,14 +137,14 @@ class Directory:
         """The records in discovery's table."""
         discovery = self._discovery()
         if discovery is None:
-            raise CallProblem("discovery disabled")
+            raise PeerApiError("discovery disabled")
         return [record.text for record in discovery.table]
 
 
 class PeersServer:
     """The server of `p2p.control`; a repeated call gets the first answer again."""
 
-    def __init__(self, bus: Bus, host: Host, directory: Directory, diagnosis: Callable[[], Any]) -> None:
+    def __init__(self, bus: Bus, host: Host, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
         self._host, self._directory = host, directory
         self._answers: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
@@ -184,9 +184,9 @@ class PeersServer:
         try:
             method = self._methods.get(call.method)
             if method is None:
-                raise CallProblem(f"there is no call {call.method!r}", INVALID_PARAMETER)
+                raise PeerApiError(f"there is no call {call.method!r}", INVALID_PARAMETER)
             found = method(call.argument)
-        except CallProblem as problem:
+        except PeerApiError as problem:
             self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
         else:
             if asyncio.iscoroutine(found):
@@ -198,7 +198,7 @@ class PeersServer:
         try:
             await work
             self._answer(key, PeerResponse(call.id, b"null", None, 0))
-        except CallProblem as problem:
+        except PeerApiError as problem:
             self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
 
     def _answer(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
@@ -222,18 +222,18 @@ class PeersServer:
         try:
             address = parse_multiaddr(text)
         except MultiaddrError as error:
-            raise CallProblem(f"bad peer address: {error}") from None
+            raise PeerApiError(f"bad peer address: {error}") from None
         if address.peer is None or address.tcp is None:
-            raise CallProblem("bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..")
+            raise PeerApiError("bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..")
 
         async def connect(peer: PeerId) -> None:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     await self._host.connect(peer, [address.without_peer])
             except DialError as error:
-                raise CallProblem(str(error)) from None
+                raise PeerApiError(str(error)) from None
             except TimeoutError:
-                raise CallProblem(f"no connection within {CONNECT_SECONDS:g} s") from None
+                raise PeerApiError(f"no connection within {CONNECT_SECONDS:g} s") from None
 
         return connect(address.peer)
 
@@ -247,6 +247,6 @@ class PeersServer:
 
 def _peer(text: str) -> PeerId:
     try:
-        return parse_peer(text)
+        return parse_peer_id(text)
     except IdentityError as error:
-        raise CallProblem(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMETER) from None
+        raise PeerApiError(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMETER) from None

@@ -12,25 +12,25 @@ from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.blocks.signing import LocalSigner, Signers
+from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, DiscoveryServer
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.identity.io.key_file import load_identity
-from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
-from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
-from rollup_node.stages.p2p.peering.io.score_service import ScoreKeeper
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.process.diagnosis import Diagnosis, Examiner
+from rollup_node.stages.p2p.process.diagnosis import Diagnosis, DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.payload_client import BlockReader
-from rollup_node.stages.p2p.process.peers_server import Directory, PeersServer
+from rollup_node.stages.p2p.process.payload_client import PayloadClient
+from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
-from rollup_node.stages.p2p.process.unsafe_blocks_server import BlocksServer
+from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner, Target
-from rollup_node.stages.p2p.scoring.peer_score import peer_scores
+from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -52,27 +52,27 @@ class P2pStage:
         self._runtime_problems: tuple[str, ...] = ()
         self._store_problem: str | None = None
         self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
-        self._signers = Signers()
+        self._signers = UnsafeBlockSigners()
         self._is_found = self._knows_signer = False
         identity = load_identity(config).identity
         self.store = self._open_store(config.peerstore_path)
         self.store.keep_identity(identity)
         self.host = Host(config, identity, self.store, meter)
-        self.upkeep = Upkeep(self.host)
-        self.finder = PeerFinder(self.host)
-        self.scores = peer_scores(config.scoring, config.rollup.block_time, exempt=is_own_machine)
-        self.keeper = ScoreKeeper(self.host, self.scores)
+        self.upkeep = PeerManager(self.host)
+        self.finder = DiscoveryService(self.host)
+        self.scores = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.keeper = ScoreService(self.host, self.scores)
         self.validator = BlockValidator(config.rollup, self._signers, config.gossip_timestamp_threshold)
-        self.blocks = BlocksServer(bus, self._publish, lambda: self._knows_signer, self._fill)
+        self.blocks = UnsafeBlocksServer(bus, self._publish, lambda: self._knows_signer, self._fill)
         deliver = self.blocks.deliver
         self.gossip = GossipService(self.host, self.validator, self.scores, self._signer, deliver)
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
-            SyncServer(self.host, BlockReader(bus).read)
+            SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scores.app, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.upkeep.is_static, deliver)
-        directory = Directory(self.host, self.gossip, self.keeper, self._discovery)
-        self._examiner = Examiner(self.host, self.gossip, self._discovery)
+        directory = PeerDirectory(self.host, self.gossip, self.keeper, self._discovery)
+        self._examiner = DiagnosisService(self.host, self.gossip, self._discovery)
         self.calls = PeersServer(bus, self.host, directory, self._diagnosis)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
@@ -144,7 +144,7 @@ class P2pStage:
             return await steps[name]()
         return OPEN_SECONDS if self._is_found else CLOSED_SECONDS
 
-    def _discovery(self) -> DiscoveryServer | None:
+    def _discovery(self) -> Discv5Server | None:
         return self.finder.server if self._is_found else None
 
     # --- news ------------------------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.planner import Request, SyncPlanner, Target
-from rollup_node.stages.p2p.reqresp.server_limits import SyncService
+from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestFailed, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.planner import BlockRequest, SyncPlanner, Target
+from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
@@ -32,7 +32,7 @@ class SyncServer:
 
     def __init__(self, host: Host, read: ReadBlock) -> None:
         self._host, self._read = host, read
-        self._service = SyncService(host.config.rollup)
+        self._service = ServerLimits(host.config.rollup)
         for protocol in sync_wire.protocols(host.config.rollup.l2_chain_id):
             host.handle(protocol, self._serve)
 
@@ -44,7 +44,7 @@ class SyncServer:
             await asyncio.sleep(wait)
             code, answer = await self._answer(stream)
         async with asyncio.timeout(sync_wire.WRITE_SECONDS):
-            await stream.write(answer or sync_wire.encode_refusal(code))
+            await stream.write(answer or sync_wire.encode_error(code))
         stream.close()
         count(self._host, "server", code, time.monotonic() - began)
 
@@ -53,7 +53,7 @@ class SyncServer:
             async with asyncio.timeout(sync_wire.READ_SECONDS):
                 number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
         except (StreamError, TimeoutError) as error:
-            log.debug("a peer's request cannot be read", peer=short_text(stream.peer), why=str(error) or "too slow")
+            log.debug("a peer's request cannot be read", peer=short_peer_id(stream.peer), why=str(error) or "too slow")
             return ResultCode.UNKNOWN_ERROR, b""
         code = self._service.check(number, time.time())
         if number is None or code is not ResultCode.OK:
@@ -107,20 +107,20 @@ class SyncClient:
         pause = self._planner.pause(now)
         return _IDLE_SECONDS if pause is None else max(pause, 0.01)
 
-    async def _ask(self, request: Request) -> None:
+    async def _ask(self, request: BlockRequest) -> None:
         began = time.monotonic()
         answer = await self._exchange(request)
         now = time.monotonic()
-        if isinstance(answer, Failed):
-            log.debug("a request failed", number=request.number, peer=short_text(request.peer), why=answer.reason)
+        if isinstance(answer, RequestFailed):
+            log.debug("a request failed", number=request.number, peer=short_peer_id(request.peer), why=answer.reason)
         count(self._host, "client", code_of(answer), now - began)
-        if isinstance(answer, Found):
+        if isinstance(answer, BlockFound):
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
         self._deliver(self._planner.answered(request, answer, now))
         self._host.meter.set("p2p_payloads_quarantine_total", len(self._planner.quarantine))
         self.activity.wake.set()
 
-    async def _exchange(self, request: Request) -> Answer:
+    async def _exchange(self, request: BlockRequest) -> RequestOutcome:
         """One request on a stream of its own."""
         try:
             async with asyncio.timeout(sync_wire.OPEN_SECONDS):
@@ -135,9 +135,9 @@ class SyncClient:
                 stream.reset()
                 raise
         except StreamError as error:
-            return Failed(str(error))
+            return RequestFailed(str(error))
         except TimeoutError:
-            return Failed("no answer in time")
+            return RequestFailed("no answer in time")
         return sync_wire.decode_response(self._host.config.rollup, request.number, data)
 
     def _deliver(self, blocks: tuple[ExecutionPayload, ...]) -> None:
@@ -146,11 +146,11 @@ class SyncClient:
             self._on_block(block)
 
 
-def code_of(answer: Answer) -> int:
+def code_of(answer: RequestOutcome) -> int:
     """The result of a request as metrics have it: the server's code, or one beyond these for a failure."""
-    if isinstance(answer, Found):
+    if isinstance(answer, BlockFound):
         return ResultCode.OK
-    return min(answer.code, _MOST_CODE) if isinstance(answer, Refused) else _MOST_CODE
+    return min(answer.code, _MOST_CODE) if isinstance(answer, ErrorResponse) else _MOST_CODE
 
 
 def count(host: Host, role: str, code: int, seconds: float) -> None:

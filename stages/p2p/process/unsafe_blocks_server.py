@@ -14,7 +14,7 @@ MOST_RECENT = 16
 MOST_DONE = 64
 
 
-class BlocksServer:
+class UnsafeBlocksServer:
     """The server of `p2p.blocks`. `publish` gives an error text or None, and is not called before `is_ready` says so;
     `on_gap` is told of a head's number and the block above a gap. A new life of the engine is given the latest blocks
     again, its own among them: a block that was published but not inserted when it died is not sequenced anew."""

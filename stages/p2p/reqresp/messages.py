@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
@@ -31,25 +31,25 @@ class ResultCode(IntEnum):
     UNKNOWN_ERROR = 3
 
 
-class Found(NamedTuple):
+class BlockFound(NamedTuple):
     """The block that was asked for; its hash is claimed, not checked."""
 
     payload: ExecutionPayload
 
 
-class Refused(NamedTuple):
+class ErrorResponse(NamedTuple):
     """The peer answered with a code other than OK, maybe one that is not known."""
 
     code: int
 
 
-class Failed(NamedTuple):
+class RequestFailed(NamedTuple):
     """No good answer: a malformed response, or none at all."""
 
     reason: str
 
 
-Answer = Found | Refused | Failed
+RequestOutcome = BlockFound | ErrorResponse | RequestFailed
 
 
 def protocols(chain_id: int) -> tuple[str, str]:
@@ -76,42 +76,42 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
     return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + block_snappy.compress_framed(part)
 
 
-def encode_refusal(code: ResultCode) -> bytes:
+def encode_error(code: ResultCode) -> bytes:
     """The response without a block."""
     return bytes([code])
 
 
-def decode_response(config: RollupConfig, number: int, data: bytes) -> Answer:
+def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
     """Reads the whole response to a request for a number. The block's hash is left to who knows which to expect."""
     if not data:
-        return Failed("the response is empty")
+        return RequestFailed("the response is empty")
     if data[0] != ResultCode.OK:
-        return Refused(data[0])
+        return ErrorResponse(data[0])
     if len(data) < _HEAD_SIZE:
-        return Failed("the response ends before the version")
+        return RequestFailed("the response ends before the version")
     kind = int.from_bytes(data[1:_HEAD_SIZE], "little")
     version = block_message.version_at(config, _time_of(config, number))
     if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
-        return Failed(f"response version {kind} for a block of version {version}")
+        return RequestFailed(f"response version {kind} for a block of version {version}")
     content = block_snappy.decompress_framed(data[_HEAD_SIZE:])
-    if isinstance(content, SnappyFault):
-        return Failed(content.value)
+    if isinstance(content, SnappyFailure):
+        return RequestFailed(content.value)
     return _read(content, version, number)
 
 
-def _read(content: bytes, version: int, number: int) -> Answer:
+def _read(content: bytes, version: int, number: int) -> RequestOutcome:
     try:
         read = block_message.read_signed_part(content, version)
     except SszError as error:
-        return Failed(str(error))
+        return RequestFailed(str(error))
     payload = read.payload
     if payload.block_number != number:
-        return Failed(f"block {payload.block_number} in place of {number}")
+        return RequestFailed(f"block {payload.block_number} in place of {number}")
     if read.withdrawals:
-        return Failed(f"{read.withdrawals} withdrawals")
+        return RequestFailed(f"{read.withdrawals} withdrawals")
     if sum(map(len, payload.transactions)) < _SMALLEST_TRANSACTION * len(payload.transactions):
-        return Failed(f"{len(payload.transactions)} transactions too small to be any")
-    return Found(payload)
+        return RequestFailed(f"{len(payload.transactions)} transactions too small to be any")
+    return BlockFound(payload)
 
 
 def _time_of(config: RollupConfig, number: int) -> int:

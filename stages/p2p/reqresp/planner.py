@@ -12,10 +12,10 @@ then, when a peer comes or goes, and after `pause` seconds.
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.reqresp.messages import Answer, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, Release
-from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PeerBuckets
-from rollup_node.stages.p2p.scoring.application_score import AppScores
+from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, QuarantineRelease
+from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, RequestLimiter
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
@@ -31,7 +31,7 @@ class Target(NamedTuple):
     parent_hash: Hash
 
 
-class Request(NamedTuple):
+class BlockRequest(NamedTuple):
     """A block to ask a peer for."""
 
     peer: PeerId
@@ -50,11 +50,11 @@ class _Peer:
 class SyncPlanner:
     """What is wanted, who is asked, and the quarantine. Times are seconds of a steady clock."""
 
-    def __init__(self, scores: AppScores, only_static: bool = False) -> None:
+    def __init__(self, scores: ApplicationScorer, only_static: bool = False) -> None:
         self.quarantine = Quarantine()
         self._scores = scores
         self._only_static = only_static
-        self._buckets = PeerBuckets()
+        self._buckets = RequestLimiter()
         self._peers: dict[PeerId, _Peer] = {}
         self._wanted: dict[int, set[PeerId]] = {}
 
@@ -82,7 +82,7 @@ class SyncPlanner:
             peer.set_aside = False
         return self._settle(self.quarantine.aim(*target), now)
 
-    def requests(self, now: float) -> list[Request]:
+    def requests(self, now: float) -> list[BlockRequest]:
         """What to ask whom for now; each is then on its way until it is answered."""
         found = []
         for name, peer in self._idle():
@@ -90,7 +90,7 @@ class SyncPlanner:
             if number is not None and self._buckets.wait(name, now) <= 0:
                 self._buckets.take(name, now)
                 peer.asked = number
-                found.append(Request(name, number))
+                found.append(BlockRequest(name, number))
         for request in found:
             self._peers[request.peer] = self._peers.pop(request.peer)
         return found
@@ -100,24 +100,24 @@ class SyncPlanner:
         waits = [self._buckets.wait(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
         return min(waits, default=None)
 
-    def answered(self, request: Request, answer: Answer, now: float) -> tuple[ExecutionPayload, ...]:
+    def answered(self, request: BlockRequest, answer: RequestOutcome, now: float) -> tuple[ExecutionPayload, ...]:
         """Takes the end of a request; the blocks now known to be of the chain, newest first."""
         peer = self._peers.get(request.peer)
         if peer is None or peer.asked != request.number:
             return ()
         peer.asked = None
-        if isinstance(answer, Found):
+        if isinstance(answer, BlockFound):
             self._scores.valid_response(request.peer, now)
             return self._settle(self.quarantine.add(answer.payload, request.peer), now)
         self._buckets.charge(request.peer, PEER_BURST, now)
-        if isinstance(answer, Refused) and answer.code == ResultCode.NOT_FOUND:
+        if isinstance(answer, ErrorResponse) and answer.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:
             self._scores.error_response(request.peer, now)
             self._wanted.get(request.number, set()).add(request.peer)
         return ()
 
-    def _settle(self, release: Release, now: float) -> tuple[ExecutionPayload, ...]:
+    def _settle(self, release: QuarantineRelease, now: float) -> tuple[ExecutionPayload, ...]:
         for payload in release.blocks:
             self._wanted.pop(payload.block_number, None)
         for peer in release.rejected:

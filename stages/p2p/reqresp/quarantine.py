@@ -18,7 +18,7 @@ _FIXED_COST = 1000
 _COST_PER_TRANSACTION = 24
 
 
-class Held(NamedTuple):
+class QuarantinedBlock(NamedTuple):
     """A block and the peer that gave it."""
 
     payload: ExecutionPayload
@@ -31,7 +31,7 @@ class Held(NamedTuple):
         return _FIXED_COST + sum(map(len, transactions)) + _COST_PER_TRANSACTION * len(transactions)
 
 
-class Release(NamedTuple):
+class QuarantineRelease(NamedTuple):
     """Blocks that are now known to be of the chain, newest first, and peers whose blocks turned out not to be."""
 
     blocks: tuple[ExecutionPayload, ...] = ()
@@ -42,7 +42,7 @@ class Quarantine:
     """The blocks by hash and number, and the trusted hashes; of each the last used stay."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hash, Held] = OrderedDict()
+        self._held: OrderedDict[Hash, QuarantinedBlock] = OrderedDict()
         self._by_number: dict[int, Hash] = {}
         self._trusted: OrderedDict[Hash, None] = OrderedDict()
         self._expected: dict[int, Hash] = {}
@@ -55,32 +55,32 @@ class Quarantine:
         """Whether a block of that number is held."""
         return number in self._by_number
 
-    def aim(self, number: int, block_hash: Hash, parent_hash: Hash) -> Release:
+    def aim(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
         """Trusts a block from now on, and with it its parent; other blocks are not expected any more. What can be
         released because of it."""
         self._expected.clear()
         top, below = self._expect(number, block_hash), self._expect(number - 1, parent_hash)
-        return Release(top.blocks + below.blocks, top.rejected + below.rejected)
+        return QuarantineRelease(top.blocks + below.blocks, top.rejected + below.rejected)
 
-    def add(self, payload: ExecutionPayload, peer: PeerId) -> Release:
+    def add(self, payload: ExecutionPayload, peer: PeerId) -> QuarantineRelease:
         """Takes a block as it came; what can be released because of it."""
         if payload.block_hash in self._held:
-            return Release()
-        held = Held(payload, peer)
+            return QuarantineRelease()
+        held = QuarantinedBlock(payload, peer)
         if self._expected.get(payload.block_number, payload.block_hash) != payload.block_hash:
-            return Release((), (peer,))
+            return QuarantineRelease((), (peer,))
         rejected = self._remove_other(payload.block_number, payload.block_hash)
         self._held[payload.block_hash] = held
         self._by_number[payload.block_number] = payload.block_hash
         self.bytes += held.size
-        found = self._release(payload.block_hash) if payload.block_hash in self._trusted else Release()
+        found = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
         while len(self._held) > MOST_BLOCKS or self.bytes > MOST_BYTES:
             oldest = self._drop(next(iter(self._held)))
             if oldest is not None:
                 rejected.append(oldest.peer)
-        return Release(found.blocks, (*rejected, *found.rejected))
+        return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
 
-    def _release(self, block_hash: Hash) -> Release:
+    def _release(self, block_hash: Hash) -> QuarantineRelease:
         """The block of a trusted hash, and then its ancestors as far as they are here."""
         blocks: list[ExecutionPayload] = []
         rejected: list[PeerId] = []
@@ -94,14 +94,14 @@ class Quarantine:
             self._note_trusted(block_hash)
             self._expected[payload.block_number - 1] = block_hash
             rejected += self._remove_other(payload.block_number - 1, block_hash)
-        return Release(tuple(blocks), tuple(rejected))
+        return QuarantineRelease(tuple(blocks), tuple(rejected))
 
-    def _expect(self, number: int, block_hash: Hash) -> Release:
+    def _expect(self, number: int, block_hash: Hash) -> QuarantineRelease:
         self._note_trusted(block_hash)
         self._expected[number] = block_hash
         rejected = self._remove_other(number, block_hash)
         found = self._release(block_hash)
-        return Release(found.blocks, (*rejected, *found.rejected))
+        return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
 
     def _note_trusted(self, block_hash: Hash) -> None:
         self._trusted[block_hash] = None
@@ -115,7 +115,7 @@ class Quarantine:
         held = None if other == block_hash else self._drop(other)
         return [] if held is None else [held.peer]
 
-    def _drop(self, block_hash: Hash) -> Held | None:
+    def _drop(self, block_hash: Hash) -> QuarantinedBlock | None:
         held = self._held.pop(block_hash, None)
         if held is not None:
             self.bytes -= held.size

@@ -31,7 +31,7 @@ class TokenBucket:
         return min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
 
 
-class PeerBuckets:
+class RequestLimiter:
     """The limit over all, and one for each of the last thousand peers."""
 
     def __init__(self) -> None:

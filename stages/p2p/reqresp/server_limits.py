@@ -1,23 +1,23 @@
 """Serving `payload_by_number`: who may ask how often, and which numbers make sense (node-behaviour 13.6).
 
 The shell asks `admit` when a stream opens and waits that long, reads the number within the read time, asks `check`,
-looks the block up, and writes `sync_wire.encode_block` or `encode_refusal` (without waiting where `admit` said no).
+looks the block up, and writes `sync_wire.encode_block` or `encode_error` (without waiting where `admit` said no).
 """
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.messages import ResultCode
-from rollup_node.stages.p2p.reqresp.rate_limits import PeerBuckets
+from rollup_node.stages.p2p.reqresp.rate_limits import RequestLimiter
 from rollup_node.stages.protocol.config import RollupConfig
 
 LONGEST_WAIT = 20.0
 
 
-class SyncService:
+class ServerLimits:
     """The limits of one server."""
 
     def __init__(self, config: RollupConfig) -> None:
         self._config = config
-        self._buckets = PeerBuckets()
+        self._buckets = RequestLimiter()
 
     def admit(self, peer: PeerId, now: float) -> float | None:
         """Seconds to wait before a peer's request is served; None if that is too long and UNKNOWN_ERROR the answer."""

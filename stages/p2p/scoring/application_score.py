@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.scoring import decay as score_decay
 MOST_PEERS = 10_000
 
 
-class AppCounts(NamedTuple):
+class ResponseCounts(NamedTuple):
     """Counts after decay (node-behaviour 1.8: `scores.reqResp`)."""
 
     valid_responses: float = 0.0
@@ -17,30 +17,30 @@ class AppCounts(NamedTuple):
     rejected_payloads: float = 0.0
 
 
-class AppParams(NamedTuple):
+class ApplicationScoreParams(NamedTuple):
     """Caps and weights of the three counts, their decay per interval, below what they become zero, and for how many
     seconds they are kept. With `enabled` off nothing is counted."""
 
     decay: float
     interval: float
     retain: float
-    caps: AppCounts = AppCounts(10.0, 9.0, 20.0)
-    weights: AppCounts = AppCounts(0.5, -1.0, -20.0)
+    caps: ResponseCounts = ResponseCounts(10.0, 9.0, 20.0)
+    weights: ResponseCounts = ResponseCounts(0.5, -1.0, -20.0)
     enabled: bool = True
 
 
-def app_params(block_time: int, enabled: bool = True) -> AppParams:
+def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """The parameters for a chain's block time in seconds."""
     slot, kept = score_decay.slot_seconds(block_time), score_decay.epochs_seconds(100, block_time)
-    return AppParams(score_decay.factor(10), slot, kept, enabled=enabled)
+    return ApplicationScoreParams(score_decay.factor(10), slot, kept, enabled=enabled)
 
 
-class AppScores:
+class ApplicationScorer:
     """The counts of all peers that were ever asked for something."""
 
-    def __init__(self, params: AppParams) -> None:
+    def __init__(self, params: ApplicationScoreParams) -> None:
         self.params = params
-        self._counts: dict[PeerId, AppCounts] = {}
+        self._counts: dict[PeerId, ResponseCounts] = {}
         self._changed_at: dict[PeerId, float] = {}
         self._connected: set[PeerId] = set()
         self._decay_at: float | None = None
@@ -55,15 +55,15 @@ class AppScores:
 
     def valid_response(self, peer: PeerId, now: float) -> None:
         """A request was answered well."""
-        self._add(peer, AppCounts(valid_responses=1.0), now)
+        self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
     def error_response(self, peer: PeerId, now: float) -> None:
         """A request failed."""
-        self._add(peer, AppCounts(error_responses=1.0), now)
+        self._add(peer, ResponseCounts(error_responses=1.0), now)
 
     def rejected_payload(self, peer: PeerId, now: float) -> None:
         """A block that the peer gave turned out not to be of the chain."""
-        self._add(peer, AppCounts(rejected_payloads=1.0), now)
+        self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
 
     def score(self, peer: PeerId) -> float:
         """The weighted sum; 0 for a peer never counted."""
@@ -72,11 +72,11 @@ class AppScores:
             return 0.0
         return sum(count * weight for count, weight in zip(counts, self.params.weights, strict=True))
 
-    def counts(self, peer: PeerId) -> AppCounts:
+    def counts(self, peer: PeerId) -> ResponseCounts:
         """The counts as they are now."""
-        return self._counts.get(peer, AppCounts())
+        return self._counts.get(peer, ResponseCounts())
 
-    def restore(self, peer: PeerId, counts: AppCounts, now: float) -> None:
+    def restore(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
         """Takes counts that were kept elsewhere; those of a peer already counted stay."""
         if self.params.enabled and peer not in self._counts:
             self._put(peer, counts, now)
@@ -87,7 +87,7 @@ class AppScores:
             self._decay_at = now + self.params.interval
         while now >= self._decay_at:
             for peer in self._connected & self._counts.keys():
-                self._counts[peer] = AppCounts(*[self._decayed(count) for count in self._counts[peer]])
+                self._counts[peer] = ResponseCounts(*[self._decayed(count) for count in self._counts[peer]])
                 self._changed_at[peer] = now
             self._decay_at = max(self._decay_at + self.params.interval, now - 100 * self.params.interval)
             for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain]:
@@ -97,12 +97,12 @@ class AppScores:
         count *= self.params.decay
         return count if count >= score_decay.TO_ZERO else 0.0
 
-    def _add(self, peer: PeerId, more: AppCounts, now: float) -> None:
+    def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
         if self.params.enabled:
             values = zip(self.counts(peer), more, self.params.caps, strict=True)
-            self._put(peer, AppCounts(*[min(count + added, cap) for count, added, cap in values]), now)
+            self._put(peer, ResponseCounts(*[min(count + added, cap) for count, added, cap in values]), now)
 
-    def _put(self, peer: PeerId, counts: AppCounts, now: float) -> None:
+    def _put(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
         if peer not in self._counts and len(self._counts) >= MOST_PEERS:
             self._forget(min(self._changed_at, key=self._changed_at.__getitem__))
         self._counts[peer] = counts

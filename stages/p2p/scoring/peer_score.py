@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring.application_score import AppScores, app_params
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
 
 LIGHT, NONE = "light", "none"
 MOST_RETAINED = 10_000
 
 
-class Thresholds(NamedTuple):
+class PeerScoreThresholds(NamedTuple):
     """Totals below which a peer is treated worse: not gossiped with; not published to; not listened to at all. Peers
     of a mesh whose median is below `opportunistic_graft` are complemented by better ones."""
 
@@ -27,11 +27,11 @@ class Thresholds(NamedTuple):
     opportunistic_graft: float
 
 
-class ScoreParams(NamedTuple):
+class PeerScoreParams(NamedTuple):
     """Weights and limits. `interval` and `retain` are seconds, decays are per interval. Addresses for which
     `exempt` is true may hold any number of peers."""
 
-    thresholds: Thresholds
+    thresholds: PeerScoreThresholds
     app_weight: float
     colocation_weight: float
     colocation_threshold: int
@@ -43,10 +43,10 @@ class ScoreParams(NamedTuple):
     exempt: Callable[[str], bool] = lambda address: False
 
 
-def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> ScoreParams:
+def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
     """The parameters of `light` for a chain's block time in seconds."""
-    return ScoreParams(
-        thresholds=Thresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
+    return PeerScoreParams(
+        thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
         app_weight=1.0,
         colocation_weight=-35.0,
         colocation_threshold=10,
@@ -59,21 +59,24 @@ def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False
     )
 
 
-def none(block_time: int) -> ScoreParams:
+def none(block_time: int) -> PeerScoreParams:
     """The parameters of `none`: every total is zero, and nobody is below a threshold."""
     return light(block_time)._replace(
-        thresholds=Thresholds(0.0, 0.0, 0.0, 0.0, 0.0), app_weight=0.0, colocation_weight=0.0, behaviour_weight=0.0
+        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
+        app_weight=0.0,
+        colocation_weight=0.0,
+        behaviour_weight=0.0,
     )
 
 
-def peer_scores(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScores":
+def peer_scorer(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScorer":
     """The scores by the option `p2p.scoring`, `light` or `none`."""
     if scoring == NONE:
-        return PeerScores(none(block_time), AppScores(app_params(block_time, enabled=False)))
-    return PeerScores(light(block_time, exempt), AppScores(app_params(block_time)))
+        return PeerScorer(none(block_time), ApplicationScorer(application_score_params(block_time, enabled=False)))
+    return PeerScorer(light(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
 
 
-class Snapshot(NamedTuple):
+class PeerScoreSnapshot(NamedTuple):
     """A peer's total and what it is made of, before weights (node-behaviour 1.8: `scores.gossip`)."""
 
     total: float
@@ -91,10 +94,10 @@ class _Record:
         self.gone_at: float | None = None
 
 
-class PeerScores:
+class PeerScorer:
     """The totals of all peers with a gossip stream, and of those that left with a bad one."""
 
-    def __init__(self, params: ScoreParams, app: AppScores) -> None:
+    def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
         self.params = params
         self.thresholds = params.thresholds
         self.app = app
@@ -160,12 +163,12 @@ class PeerScores:
         excess = record.behaviour - params.behaviour_threshold
         return total + excess * excess * params.behaviour_weight if excess > 0 else total
 
-    def snapshot(self, peer: PeerId) -> Snapshot:
+    def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
         """The total in parts."""
         record = self._records.get(peer)
         if record is None:
-            return Snapshot(0.0, 0.0, 0.0, 0.0)
-        return Snapshot(self.total(peer), self.app.score(peer), self._colocation(record), record.behaviour)
+            return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)
+        return PeerScoreSnapshot(self.total(peer), self.app.score(peer), self._colocation(record), record.behaviour)
 
     def peers(self) -> Collection[PeerId]:
         """All peers with a record."""

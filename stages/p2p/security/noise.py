@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.identity.peer_id import (
-    Identity,
     IdentityError,
+    NetworkIdentity,
     PeerId,
     PublicKey,
     decode_public_key,
-    peer_text,
+    peer_id_text,
 )
 from rollup_node.stages.p2p.security.noise_handshake import (
     LONGEST,
     TAG_BYTES,
-    Cipher,
-    HandshakeXX,
+    CipherState,
+    HandshakeState,
     NoiseError,
     NoiseKeys,
 )
@@ -30,30 +30,30 @@ _MOST_MUXERS = 32
 _KEY_FIELD, _SIGNATURE_FIELD, _EXTENSIONS_FIELD, _MUXERS_FIELD = 1, 2, 4, 2
 
 
-class Secured(NamedTuple):
+class HandshakeResult(NamedTuple):
     """The outcome of a handshake: the other end, the muxers it named, and the byte stream."""
 
     peer: PeerId
     key: PublicKey
     muxers: tuple[str, ...]
-    stream: "SealedStream"
+    stream: "SecureSession"
 
 
-class Handshake:
+class NoiseHandshake:
     """One side of the handshake; the outcome stands in `secured`. `expected` is the peer that was dialled, `muxers`
     are ours in order of preference (none: the early negotiation is not offered)."""
 
     def __init__(
         self,
-        identity: Identity,
+        identity: NetworkIdentity,
         keys: NoiseKeys,
         *,
         initiator: bool,
         muxers: Sequence[str] = (),
         expected: PeerId | None = None,
     ) -> None:
-        self.secured: Secured | None = None
-        self._noise = HandshakeXX(keys, initiator=initiator)
+        self.secured: HandshakeResult | None = None
+        self._noise = HandshakeState(keys, initiator=initiator)
         self._payload = _payload(identity, self._noise.static, muxers)
         self._expected = expected
 
@@ -69,16 +69,16 @@ class Handshake:
             proof = _read_payload(payload, static, self._expected)
         answer = self._noise.write(self._payload) if self._noise.is_ours else None
         if proof is not None and self._noise.is_over:
-            self.secured = Secured(*proof, SealedStream(*self._noise.split()))
+            self.secured = HandshakeResult(*proof, SecureSession(*self._noise.split()))
         return answer
 
 
-class SealedStream:
+class SecureSession:
     """The encrypted byte stream: messages of at most 65,535 bytes, each with its length before it."""
 
-    def __init__(self, sender: Cipher, receiver: Cipher) -> None:
+    def __init__(self, sender: CipherState, receiver: CipherState) -> None:
         self._sender, self._receiver = sender, receiver
-        self._unframer = Unframer()
+        self._unframer = FrameDecoder()
 
     def seal(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
         """The pieces to send, in order."""
@@ -94,7 +94,7 @@ class SealedStream:
         return [self._receiver.open(sealed) for sealed in self._unframer.receive(data)]
 
 
-class Unframer:
+class FrameDecoder:
     """Cuts a byte stream into messages by their two-byte lengths."""
 
     def __init__(self) -> None:
@@ -120,12 +120,12 @@ class Unframer:
         return found
 
 
-def framed(message: bytes) -> bytes:
+def encode_frame(message: bytes) -> bytes:
     """A handshake message with its length."""
     return len(message).to_bytes(2, "big") + message
 
 
-def _payload(identity: Identity, static: bytes, muxers: Sequence[str]) -> bytes:
+def _payload(identity: NetworkIdentity, static: bytes, muxers: Sequence[str]) -> bytes:
     out = protobuf.data(_KEY_FIELD, identity.public_key.encode())
     out += protobuf.data(_SIGNATURE_FIELD, identity.sign(_SIGNED_PREFIX + static))
     if muxers:
@@ -147,5 +147,5 @@ def _read_payload(payload: bytes, static: bytes, expected: PeerId | None) -> tup
     if not key.verify(_SIGNED_PREFIX + static, signature):
         raise NoiseError("the other end does not prove its identity")
     if expected is not None and key.peer_id != expected:
-        raise NoiseError(f"the other end is {peer_text(key.peer_id)}, not {peer_text(expected)}")
+        raise NoiseError(f"the other end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected)}")
     return key.peer_id, key, tuple(name.decode(errors="replace") for name in named)

@@ -21,7 +21,7 @@ class NoiseError(ValueError):
     """The handshake or a message is not authentic, or not noise at all."""
 
 
-class Cipher:
+class CipherState:
     """One direction of an encrypted connection; messages must come in order."""
 
     __slots__ = ("_cipher", "_nonce")
@@ -58,7 +58,7 @@ class NoiseKeys(NamedTuple):
     ephemeral: bytes
 
 
-class HandshakeXX:
+class HandshakeState:
     """One side of the pattern: the initiator writes the first and third message, the other the second."""
 
     def __init__(self, keys: NoiseKeys, *, initiator: bool, prologue: bytes = b"") -> None:
@@ -69,7 +69,7 @@ class HandshakeXX:
         }
         self._remote: dict[str, bytes] = {}
         self._chain = self._hash = _NAME
-        self._cipher: Cipher | None = None
+        self._cipher: CipherState | None = None
         self._step = 0
         self._mix_hash(prologue)
 
@@ -132,11 +132,11 @@ class HandshakeXX:
         self._step += 1
         return self._open(rest)
 
-    def split(self) -> tuple[Cipher, Cipher]:
+    def split(self) -> tuple[CipherState, CipherState]:
         """Our sending and our receiving cipher, once all is over."""
         first, second = _derive(self._chain, b"")
         sending, receiving = (first, second) if self._initiator else (second, first)
-        return Cipher(sending), Cipher(receiving)
+        return CipherState(sending), CipherState(receiving)
 
     def _mix_shared(self, token: str) -> None:
         """Mixes in a shared secret: the token names the initiator's key and then the other's."""
@@ -147,7 +147,7 @@ class HandshakeXX:
         except ValueError:
             raise NoiseError("the other end sent a key of no use") from None
         self._chain, key = _derive(self._chain, shared)
-        self._cipher = Cipher(key)
+        self._cipher = CipherState(key)
 
     def _mix_hash(self, data: bytes) -> None:
         self._hash = hashlib.sha256(self._hash + data).digest()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rollup_node.node.cli import main
-from rollup_node.node.commands.doctor import Finding, Level, examine
-from rollup_node.stages.p2p.discv5.packet_codec import Drop
+from rollup_node.node.commands.doctor import Finding, Severity, examine
+from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20
@@ -74,7 +74,7 @@ def findings(is_reached: bool | None = True, **changes: Any) -> list[Finding]:
 
 def test_a_node_that_is_well() -> None:
     told = findings()
-    assert {each.level for each in told} == {Level.OK}
+    assert {each.level for each in told} == {Severity.OK}
     assert [each.text for each in told] == [
         "our record says 8.8.8.8, TCP port 9222, UDP port 9222",
         "40 connections have come in from other machines",
@@ -109,7 +109,12 @@ NOBODY = {"inbound": 0, "outbound": 0}
         ),
         ({"discovery__nodes__ours": 0, "discovery__nodes__live": 0}, "warn", "0 alive: 0 of our", "nobody answers"),
         ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "went no further: 5 too many", ""),
-        ({"discovery__drops": {Drop.RESTRICTED.value: 5}}, "note", "5 outside the allowed", "p2p.netrestrict keeps"),
+        (
+            {"discovery__drops": {PacketDrop.RESTRICTED.value: 5}},
+            "note",
+            "5 outside the allowed",
+            "p2p.netrestrict keeps",
+        ),
         ({"static_missing": ["P"]}, "warn", "static peer P is missing: not dialled yet", ""),
         *(
             (
@@ -166,7 +171,7 @@ NOBODY = {"inbound": 0, "outbound": 0}
 def test_what_is_wrong_is_said_with_what_to_do(changes: dict[str, Any], level: str, text: str, advice: str) -> None:
     told = [each for each in findings(**changes) if text in each.text]
     assert len(told) == 1, findings(**changes)
-    assert told[0].level is Level(level) and advice in told[0].advice
+    assert told[0].level is Severity(level) and advice in told[0].advice
 
 
 @contextmanager

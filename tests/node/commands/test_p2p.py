@@ -3,7 +3,7 @@ import io
 import pytest
 
 from rollup_node.node.cli import main
-from rollup_node.stages.p2p.identity.peer_id import Identity, parse_peer
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, parse_peer_id
 
 SECRET = bytes([1]) * 32
 
@@ -19,12 +19,12 @@ def output(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
 
 
 def test_ids_follow_from_keys(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    identity = Identity(SECRET)
+    identity = NetworkIdentity(SECRET)
     by_private = output(monkeypatch, capsys, f"0x{SECRET.hex()}\n", "priv2id")
     by_public = output(monkeypatch, capsys, identity.public_key.data.hex(), "pub2id")
     assert by_private == by_public
     assert by_private.startswith("16Uiu2HA")
-    assert parse_peer(by_private) == identity.peer_id
+    assert parse_peer_id(by_private) == identity.peer_id
 
 
 def test_the_uncompressed_key_has_the_same_id(

@@ -9,24 +9,32 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.blocks.signing import Signers
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription, WireError
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    RpcDecodeError,
+    Subscription,
+)
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.nat_pmp import PmpError, Transport
+from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import Failed, Refused
+from rollup_node.stages.p2p.reqresp.messages import ErrorResponse, RequestFailed
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p_fuzz import damaged
@@ -55,14 +63,14 @@ def made(version: int) -> bytes:
 
 def judge(version: int) -> Parser:
     """Judges a block whose signature holds, whatever it signs."""
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(CONFIGS[version], signers)
 
     def judged(part: bytes) -> object:
         content = SIGNER.sign(CHAIN_ID, part) + part
         found = validator.judge(version, content, GENESIS_TIME + 2, 0.0)
-        assert found.verdict is not Verdict.ACCEPT or part == made(version)
+        assert found.verdict is not ValidationResult.ACCEPT or part == made(version)
         return found
 
     return judged
@@ -75,15 +83,15 @@ def answer(version: int) -> bytes:
 def respond(version: int) -> Parser:
     def read(raw: bytes) -> object:
         found = sync_wire.decode_response(CONFIGS[version], 1, raw)
-        return None if isinstance(found, Refused | Failed) else found.payload.block_number == 1
+        return None if isinstance(found, ErrorResponse | RequestFailed) else found.payload.block_number == 1
 
     return read
 
 
-def snappy(decompress: Callable[[bytes], bytes | SnappyFault]) -> Parser:
+def snappy(decompress: Callable[[bytes], bytes | SnappyFailure]) -> Parser:
     def read(raw: bytes) -> object:
         found = decompress(raw)
-        assert isinstance(found, SnappyFault) or len(found) <= block_snappy.MOST_BYTES
+        assert isinstance(found, SnappyFailure) or len(found) <= block_snappy.MOST_BYTES
         return found
 
     return read
@@ -92,8 +100,8 @@ def snappy(decompress: Callable[[bytes], bytes | SnappyFault]) -> Parser:
 RPC = gossip_wire.encode(
     Rpc(
         [Subscription("/t", True)],
-        [Message("/t", b"some block")],
-        Control([Have("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
+        [PubsubMessage("/t", b"some block")],
+        ControlMessage([IHave("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
     )
 )
 MAPPED = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
@@ -101,7 +109,7 @@ OUTER = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddre
 ENODE = f"enode://{'ab' * 64}@127.0.0.1:1?discport=2".encode()
 CONTENT = signed(block(4, transactions=(b"\x02" * 500,)), 4)
 PARSERS: dict[str, tuple[Parser, bytes]] = {
-    "gossip": (refused(gossip_wire.decode, WireError), RPC),
+    "gossip": (refused(gossip_wire.decode, RpcDecodeError), RPC),
     "snappy": (snappy(block_snappy.decompress), block_snappy.compress(CONTENT)),
     "framed snappy": (snappy(block_snappy.decompress_framed), block_snappy.compress_framed(CONTENT)),
     **{
@@ -115,7 +123,7 @@ PARSERS: dict[str, tuple[Parser, bytes]] = {
     "request": (sync_wire.decode_request, sync_wire.encode_request(7)),
     "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
     "padded varint": (refused(varint.decode_padded, varint.VarintError), varint.encode(1 << 62)),
-    "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, Transport.TCP, 9222), PmpError), MAPPED),
+    "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError), MAPPED),
     "upnp address": (refused(nat_upnp.parse_address, UpnpError), OUTER),
     "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
 }
@@ -140,7 +148,7 @@ def test_damaged_blocks_with_a_good_signature(version: int) -> None:
 
 def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) -> None:
     path, chance = tmp_path / "peers.db", random.Random(3)
-    identity = Identity(b"\x01" * 32)
+    identity = NetworkIdentity(b"\x01" * 32)
     store = PeerStore(str(path))
     store.keep_identity(identity)
     for number in range(20):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rollup_node.stages.p2p.blocks.signing import Signers
-from rollup_node.stages.p2p.blocks.validation import BlockValidator, Fault
+from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Verdict
-from rollup_node.stages.p2p.gossipsub.router import Malformed
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Have, Message, Prune, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
+from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, Prune, PubsubMessage, Rpc, Subscription
 from tests.support.gossip_world import TOPIC, World, id_of, packed
 from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
@@ -54,7 +54,7 @@ def test_a_flood_of_promises() -> None:
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
-            world.control(BAD, have=[Have(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
+            world.control(BAD, have=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
         world.said(BAD)
         world.beat()
         assert len(world.router.lazy.promises) <= 10 * 7
@@ -100,13 +100,13 @@ def test_a_peer_that_does_not_read() -> None:
 
 def test_replays_within_and_beyond_the_seen_time() -> None:
     world = attacked()
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(chain_config(), signers)
     payload = block()
     content = signed(payload)
 
-    def arrives(after: float) -> list[Fault | None]:
+    def arrives(after: float) -> list[ValidationFailure | None]:
         world.now = start + after
         found = world.message(BAD, content)
         judged = [validator.judge(4, each.content, payload.timestamp + after, world.now) for each in found]
@@ -117,13 +117,13 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
     start = world.now
     assert arrives(0.0) == [None]
     assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
-    assert arrives(65.1) == [Fault.TOO_OLD]
+    assert arrives(65.1) == [ValidationFailure.TOO_OLD]
     patient = BlockValidator(chain_config(), signers, oldest=1000.0)
-    for after, expected in ((131.0, None), (197.0, Fault.SEEN), (263.0, Fault.SEEN)):
+    for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
         world.now = start + after
         (incoming,) = world.message(BAD, content)
         assert patient.judge(4, incoming.content, payload.timestamp + after, world.now).fault is expected
-        world.router.verdict(incoming.id, Verdict.IGNORE, world.now)
+        world.router.verdict(incoming.id, ValidationResult.IGNORE, world.now)
 
 
 def junk(chance: random.Random) -> Iterator[bytes]:
@@ -131,8 +131,8 @@ def junk(chance: random.Random) -> Iterator[bytes]:
     good = gossip_wire.encode(
         Rpc(
             [Subscription(TOPIC, True)],
-            [Message(TOPIC, packed(b"some block")), Message("/else", b"")],
-            Control([Have(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
+            [PubsubMessage(TOPIC, packed(b"some block")), PubsubMessage("/else", b"")],
+            ControlMessage([IHave(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
         )
     )
     while True:
@@ -148,8 +148,8 @@ def test_no_bytes_do_harm() -> None:
     wild = junk(chance)
     for number in range(800):
         found = world.router.receive(BAD, next(wild), world.now)
-        for incoming in [] if isinstance(found, Malformed) else found:
-            world.router.verdict(incoming.id, chance.choice(list(Verdict)), world.now)
+        for incoming in [] if isinstance(found, MalformedRpc) else found:
+            world.router.verdict(incoming.id, chance.choice(list(ValidationResult)), world.now)
         if number % 50 == 0:
             world.beat()
             for peer in list(world.router.peers.all):
@@ -161,7 +161,7 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
     """Messages without end, by number."""
 
     def message(data: bytes) -> Rpc:
-        return Rpc(messages=[Message(TOPIC, data)])
+        return Rpc(messages=[PubsubMessage(TOPIC, data)])
 
     def ids(number: int) -> list[bytes]:
         return [number.to_bytes(8, "big") + bytes([each]) * 56 for each in range(20)]
@@ -171,8 +171,8 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
         "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
         "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MOST_BYTES // 8))),
         "claims": lambda n: message(varint.encode(MOST_BYTES) + n.to_bytes(8, "big")),
-        "ids": lambda n: Rpc(control=Control([Have(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
-        "grafts": lambda n: Rpc(control=Control(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
+        "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
+        "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
     }
 
 
@@ -183,8 +183,8 @@ def test_memory_stays_bounded(kind: str) -> None:
     def attack(numbers: range) -> None:
         for number in numbers:
             found = world.router.receive(BAD, gossip_wire.encode(make(number)), world.now)
-            for incoming in [] if isinstance(found, Malformed) else found:
-                world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+            for incoming in [] if isinstance(found, MalformedRpc) else found:
+                world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
             if number % 25 == 0:
                 world.beat()
                 for peer in world.router.peers.all:

@@ -8,21 +8,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rollup_node.stages.p2p.config import TransportLimits
+from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.multistream import HEADER, message
+from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.muxer.yamux import WINDOW
 from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
 from tests.support.p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
-GREETING = message(HEADER)
-STRANGER = Identity(b"\x63" * 32).peer_id
-NOISE = GREETING + message("/noise")
+GREETING = encode_line(HEADER)
+STRANGER = NetworkIdentity(b"\x63" * 32).peer_id
+NOISE = GREETING + encode_line("/noise")
 GARBAGE = [
     b"",
     b"\x00",
@@ -32,7 +32,7 @@ GARBAGE = [
     GREETING,
     GREETING[:7],
     GREETING + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-    GREETING + message("/tls/1.0.0") * 100,
+    GREETING + encode_line("/tls/1.0.0") * 100,
     NOISE,
     NOISE + b"\xff\xff" + os.urandom(70_000),
     NOISE + b"\x00\x00" * 50,
@@ -73,7 +73,7 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
             pass
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(half_open=32)) as (ours, good):
+        async with guarded(limits=ResourceLimits(half_open=32)) as (ours, good):
             await asyncio.gather(*(one(ours.port, number) for number in range(100)))
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
@@ -107,7 +107,7 @@ def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
             return True
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
+        async with guarded(limits=ResourceLimits(half_open=20), handshake_timeout=1.0) as (ours, _):
             stop = asyncio.Event()
             slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
             await asyncio.sleep(0.2)
@@ -186,7 +186,7 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
     """When too much is held for one connection, its socket is no longer read."""
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(unread_bytes=1 << 20)) as (ours, _):
+        async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
 
             async def hold(_: object) -> None:
                 await asyncio.sleep(30)
@@ -211,7 +211,7 @@ async def _fill(peer: RawPeer, streams: int) -> None:
 
 def test_streams_beyond_the_limit_are_reset() -> None:
     async def run() -> None:
-        async with guarded(limits=TransportLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
+        async with guarded(limits=ResourceLimits(inbound_streams=10)) as (ours, _), raw_peer(ours.port) as peer:
             for number in range(101, 301, 2):
                 await peer.send(frame(WINDOW_UPDATE, SYN, number, 0))
             answer = await peer.read_for(0.5)
@@ -263,7 +263,7 @@ def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
 def test_windows_are_given_back_once() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            lines = message(HEADER) + message(ECHO)
+            lines = encode_line(HEADER) + encode_line(ECHO)
             size = WINDOW - len(lines)
             await peer.send(frame(DATA, SYN, 7, WINDOW, lines + bytes(size)))
             await until(lambda: STRANGER in ours.peers() and 7 in ours.live(STRANGER)[0].streams)
@@ -282,7 +282,7 @@ def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(transport, "MOST_SMALL", 1 << 40)
 
     async def run() -> None:
-        async with guarded(limits=TransportLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
+        async with guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
             pings = frame(PING, SYN, 0, 7) * 4000
             await until(lambda: STRANGER in ours.peers())
             for _ in range(400):
@@ -339,7 +339,7 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
         b"\xff" * 20,
         varint.encode(5) + b"\xff" * 5,
         varint.encode(100) + b"x",
-        varint.encode(37) + identify.encode(Identity(b"\x05" * 32).public_key.encode(), [], [], None, "")[:37],
+        varint.encode(37) + identify.encode(NetworkIdentity(b"\x05" * 32).public_key.encode(), [], [], None, "")[:37],
     ],
     ids=["too long", "no length", "no protobuf", "cut short", "another's key"],
 )
@@ -358,7 +358,7 @@ def test_bad_pushes_change_nothing(body: bytes) -> None:
 def test_pushes_are_not_taken_too_often() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            body = identify.encode(Identity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
+            body = identify.encode(NetworkIdentity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")
             body = varint.encode(len(body)) + body
             for number in range(7, 27, 2):
                 await peer.send(proposal(number, identify.PUSH_PROTOCOL) + frame(DATA, 4, number, len(body), body))

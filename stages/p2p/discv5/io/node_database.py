@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.p2p.discv5.contact import NodeId
-from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_record
-from rollup_node.stages.p2p.storage.io.database import Database
+from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
 KEPT_SECONDS = 5 * 86400.0
 MOST_KEPT = 1000
@@ -21,12 +21,12 @@ create table if not exists own (record blob);
 _TRIM = "delete from nodes where seen < ?1 or node in (select node from nodes order by seen desc limit -1 offset ?2)"
 
 
-class NodeStore:
+class NodeDatabase:
     """See the module; StoreError if the file cannot be used."""
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._database = Database(
+        self._database = SqliteFile(
             path, what="database of nodes", option="p2p.discovery.path", application=_APPLICATION, schema=_SCHEMA
         )
 
@@ -73,7 +73,7 @@ def _records(raws: Iterable[object]) -> list[Enr]:
     found = []
     for raw in raws:
         try:
-            found.append(decode_record(raw if isinstance(raw, bytes) else b""))
+            found.append(decode_enr(raw if isinstance(raw, bytes) else b""))
         except EnrError:
             continue
     return found

@@ -15,15 +15,23 @@ from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subne
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.calls import ToSend
+from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.node_database import NodeStore
-from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
-from rollup_node.stages.p2p.discv5.node import Alive, Census, Discovery, Found, Gone, Moved, Settings
+from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
+from rollup_node.stages.p2p.discv5.node import (
+    ChainNodeFound,
+    Discv5Node,
+    Discv5Settings,
+    LocalEnrUpdated,
+    NodeAlive,
+    NodeGone,
+    TableStats,
+)
 from rollup_node.stages.p2p.discv5.packets import LONGEST
-from rollup_node.stages.p2p.identity.peer_id import SECP256K1, Identity, PeerId, PublicKey
+from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 
 TICK_SECONDS = 0.1
 IDLE_SECONDS = 0.5
@@ -35,10 +43,10 @@ log = get_logger("p2p")
 
 
 class DiscoveryError(Exception):
-    """Discovery cannot start; the text says why and what to do."""
+    """Discv5Node cannot start; the text says why and what to do."""
 
 
-class FoundPeer(NamedTuple):
+class DiscoveredPeer(NamedTuple):
     """A peer of our chain, where to dial it, and what its record says."""
 
     peer: PeerId
@@ -55,12 +63,12 @@ class _Protocol(asyncio.DatagramProtocol):
         self._receive(data[: LONGEST + 1], Endpoint(parse_ip(addr[0]), addr[1]))
 
 
-class DiscoveryServer:
-    """Discovery over a socket. Call `start` once, then `step` again and again; `on_found` hears of peers, `on_moved` of
+class Discv5Server:
+    """Discv5Node over a socket. Call `start` once, then `step` again and again; `on_found` hears of peers, `on_moved` of
     new versions of our own record."""
 
     def __init__(
-        self, config: P2pConfig, identity: Identity, meter: Meter, on_found: Callable[[FoundPeer], None]
+        self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
     ) -> None:
         self.on_moved: Callable[[Enr], None] = lambda record: None
         self._config = config
@@ -68,9 +76,9 @@ class DiscoveryServer:
         self._meter = meter
         self._on_found = on_found
         self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
-        self._store: NodeStore | None = None
+        self._store: NodeDatabase | None = None
         self._transport: asyncio.DatagramTransport | None = None
-        self._service: Discovery | None = None
+        self._service: Discv5Node | None = None
         self._resolving: asyncio.Task[None] | None = None
         self._next_report = self._next_resolve = 0.0
         self._counted: Counter[str] = Counter()
@@ -82,7 +90,7 @@ class DiscoveryServer:
         """Opens the store and the socket; `tcp` is the port that libp2p really listens on. DiscoveryError or
         StoreError if either cannot be had."""
         self._tcp = tcp
-        self._store = NodeStore(self._config.discovery_path)
+        self._store = NodeDatabase(self._config.discovery_path)
         try:
             self._transport = await self._bind(tcp)
             await self._prepare(self._store)
@@ -121,12 +129,14 @@ class DiscoveryServer:
         """A router has told our address and forwards these ports; `p2p.advertise.*` comes first."""
         if self._config.advertise_ip is None:
             config = self._config
-            told = Advertised(config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp)
+            told = AdvertisedEndpoint(
+                config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp
+            )
             self.service.set_address(told)
             self._flush()
 
     @property
-    def service(self) -> Discovery:
+    def service(self) -> Discv5Node:
         """The node itself; there is none before the start."""
         if self._service is None:
             raise RuntimeError("discovery has not started")
@@ -151,7 +161,7 @@ class DiscoveryServer:
         return [entry.record for entry in self.service.table]
 
     @property
-    def census(self) -> Census:
+    def census(self) -> TableStats:
         """Who is in the table."""
         return self.service.census()
 
@@ -176,12 +186,12 @@ class DiscoveryServer:
         transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._receive), local_addr=(ip, port))
         return transport
 
-    async def _prepare(self, store: NodeStore) -> None:
+    async def _prepare(self, store: NodeDatabase) -> None:
         config = self._config
         versions = (4,) if self.endpoint.ip.version == 4 else (6, 4)
         ip = await self._advertised_ip()
         secret = self._identity.secret
-        settings = Settings(
+        settings = Discv5Settings(
             chain_id=config.rollup.l2_chain_id,
             restricted_to=tuple(parse_subnet(text) for text in config.netrestrict),
             versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
@@ -189,11 +199,11 @@ class DiscoveryServer:
         )
         udp = config.advertise_udp or self.endpoint.port
         own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
-        advertised = Advertised(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
+        advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
         seq = time.time_ns() // 1_000_000
-        local = LocalRecord(secret, advertised, seq, store.own(crypto.node_id(self._identity.public_key.data)))
+        local = LocalEnr(secret, advertised, seq, store.own(crypto.node_id(self._identity.public_key.data)))
         store.keep_own(local.record)
-        self._service = Discovery(settings, secret, local, token_bytes)
+        self._service = Discv5Node(settings, secret, local, token_bytes)
         self._service.restore(store.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
@@ -206,13 +216,13 @@ class DiscoveryServer:
             raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
         return found
 
-    def _resolve(self, service: Discovery, now: float) -> None:
+    def _resolve(self, service: Discv5Node, now: float) -> None:
         """Begins to resolve the names of bootnodes that are not yet known, besides other work."""
         if self._bootnodes and now >= self._next_resolve and (self._resolving is None or self._resolving.done()):
             self._next_resolve = now + RESOLVE_AGAIN_SECONDS
             self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(service))
 
-    async def _add_bootnodes(self, service: Discovery) -> None:
+    async def _add_bootnodes(self, service: Discv5Node) -> None:
         contacts, unresolved = [], []
         for bootnode in self._bootnodes:
             if isinstance(bootnode, Enode):
@@ -240,20 +250,20 @@ class DiscoveryServer:
 
     def _flush(self) -> None:
         for output in self.service.take():
-            if isinstance(output, ToSend):
+            if isinstance(output, OutgoingPacket):
                 self._send(output)
-            elif isinstance(output, Found):
+            elif isinstance(output, ChainNodeFound):
                 self._on_found(_found_peer(output))
-            elif isinstance(output, Alive):
+            elif isinstance(output, NodeAlive):
                 self._alive[output.record.node_id] = output.record
                 self._gone.discard(output.record.node_id)
-            elif isinstance(output, Gone):
+            elif isinstance(output, NodeGone):
                 self._gone.add(output.node)
                 self._alive.pop(output.node, None)
-            elif isinstance(output, Moved):
+            elif isinstance(output, LocalEnrUpdated):
                 self._moved(output.record)
 
-    def _send(self, sending: ToSend) -> None:
+    def _send(self, sending: OutgoingPacket) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         ip, port = sending.endpoint
@@ -266,7 +276,7 @@ class DiscoveryServer:
             self._store.keep_own(record)
         self.on_moved(record)
 
-    def _report(self, service: Discovery) -> None:
+    def _report(self, service: Discv5Node) -> None:
         if self._store is not None:
             self._save(self._store)
         census = service.census()
@@ -276,7 +286,7 @@ class DiscoveryServer:
             self._meter.count("p2p_discovery_drops_total", number - self._counted[drop.name], reason=drop.value)
             self._counted[drop.name] = number
 
-    def _save(self, store: NodeStore) -> None:
+    def _save(self, store: NodeDatabase) -> None:
         if self._alive or self._gone:
             store.change(self._alive.values(), self._gone)
             self._alive.clear()
@@ -298,8 +308,8 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _found_peer(found: Found) -> FoundPeer:
+def _found_peer(found: ChainNodeFound) -> DiscoveredPeer:
     chain = found.record.opstack
     peer = PublicKey(SECP256K1, found.record.public_key).peer_id
     address = tcp_multiaddr(str(found.tcp.ip), found.tcp.port)
-    return FoundPeer(peer, address, found.record.text, chain.chain_id if chain else 0)
+    return DiscoveredPeer(peer, address, found.record.text, chain.chain_id if chain else 0)

@@ -11,25 +11,25 @@ from typing import Protocol as TypingProtocol
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.config import TransportLimits
-from rollup_node.stages.p2p.encoding.multistream import Proposer, Responder
+from rollup_node.stages.p2p.config import ResourceLimits
+from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
 from rollup_node.stages.p2p.host.io.streams import MuxedStream, open_with
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrade, Upgraded
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, short_text
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
 from rollup_node.stages.p2p.muxer.yamux import (
-    Ended,
-    Event,
+    DataReceived,
     GoAwayCode,
-    Opened,
-    Received,
-    Reset,
-    Session,
-    WentAway,
-    WindowOpened,
+    GoAwayReceived,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowUpdated,
     YamuxError,
+    YamuxEvent,
+    YamuxSession,
 )
-from rollup_node.stages.p2p.security.noise import SealedStream
+from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
 HIGH_WATER = 256 * 1024
@@ -49,7 +49,7 @@ class TransportError(Exception):
     """The connection did not come about or broke; the text says why."""
 
 
-class Timings(NamedTuple):
+class ConnectionTimeouts(NamedTuple):
     """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two looks
     at a silent connection."""
 
@@ -58,12 +58,12 @@ class Timings(NamedTuple):
     keepalive: float = KEEPALIVE
 
 
-class Owner(TypingProtocol):
+class ConnectionOwner(TypingProtocol):
     """What a connection needs of its host."""
 
-    identity: Identity
-    limits: TransportLimits
-    timings: Timings
+    identity: NetworkIdentity
+    limits: ResourceLimits
+    timings: ConnectionTimeouts
     early_muxer: bool
     bytes_in: int
     bytes_out: int
@@ -87,7 +87,7 @@ class Owner(TypingProtocol):
 class Connection(asyncio.Protocol):
     """See the module. `expected` is the peer that was dialled, None for an inbound connection."""
 
-    def __init__(self, owner: Owner, direction: Direction, expected: PeerId | None = None) -> None:
+    def __init__(self, owner: ConnectionOwner, direction: Direction, expected: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
         self.address: Multiaddr | None = None
@@ -95,13 +95,13 @@ class Connection(asyncio.Protocol):
         self.why = ""
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.session = Session(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
+        self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
         self.streams: dict[int, MuxedStream] = {}
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._upgrade: Upgrade | None = None
+        self._upgrade: Upgrader | None = None
         self._expected = expected
-        self._sealed: SealedStream | None = None
+        self._sealed: SecureSession | None = None
         self._transport: asyncio.Transport | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
         if refusal is not None:
             return self.abort(refusal)
         self._timer = self._loop.call_later(self._owner.timings.handshake, self._handshake_is_late)
-        self._upgrade = Upgrade(
+        self._upgrade = Upgrader(
             self._owner.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
@@ -198,7 +198,7 @@ class Connection(asyncio.Protocol):
             number = self.session.open()
         except YamuxError as error:
             raise StreamError(str(error)) from None
-        stream = self.streams[number] = MuxedStream(self, number, Proposer(protocols))
+        stream = self.streams[number] = MuxedStream(self, number, Initiator(protocols))
         self.flush()
         await open_with(stream, self._owner.timings.handshake, protocols)
         return stream
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
         if found is not None:
             self._start(found)
 
-    def _start(self, found: Upgraded) -> None:
+    def _start(self, found: UpgradedConnection) -> None:
         """The upgrade is done."""
         self._upgrade = None
         self._sealed = found.stream
@@ -300,21 +300,21 @@ class Connection(asyncio.Protocol):
         elif count - self._small_before > MOST_SMALL:
             raise YamuxError("too many small frames")
 
-    def _dispatch(self, event: Event) -> None:
-        if isinstance(event, Opened):
+    def _dispatch(self, event: YamuxEvent) -> None:
+        if isinstance(event, StreamOpened):
             self._accept(event.stream)
-        elif isinstance(event, WentAway):
+        elif isinstance(event, GoAwayReceived):
             self.close("closed by the peer")
-        elif isinstance(event, Received | Ended | Reset | WindowOpened):
+        elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
             stream = self.streams.get(event.stream)
             if stream is None:
                 return
-            if isinstance(event, Received):
+            if isinstance(event, DataReceived):
                 self._last_data = self._last_heard
                 stream.receive(event.data)
-            elif isinstance(event, Ended):
+            elif isinstance(event, StreamEnded):
                 stream.receive_end()
-            elif isinstance(event, Reset):
+            elif isinstance(event, StreamReset):
                 stream.lose("reset by the peer")
             else:
                 stream.window_opened()
@@ -340,13 +340,13 @@ class Connection(asyncio.Protocol):
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
-            log.detail("stream ended", peer=short_text(self.peer), protocol=stream.protocol, why=str(error))
+            log.detail("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, why=str(error))
             stream.reset()
         except asyncio.CancelledError:
             stream.reset()
             raise
         except Exception as error:
-            log.crash("a stream's handler failed", error, peer=short_text(self.peer), protocol=stream.protocol)
+            log.crash("a stream's handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
             stream.reset()
             self.close("internal error", GoAwayCode.INTERNAL_ERROR)
         else:

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.host.io.connection import Connection, Owner, TransportError
+from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionOwner, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
 MOST_ADDRESSES = 8
@@ -20,7 +20,7 @@ _WHOLE = 3.0
 """How many dial timeouts all addresses of a peer may take together."""
 
 
-class DialingHost(Owner, Protocol):
+class DialingHost(ConnectionOwner, Protocol):
     """What dialling needs of the host."""
 
     config: P2pConfig
@@ -73,10 +73,10 @@ class Dialer:
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
         refusal = self._host.refuses_peer(peer)
         if refusal is not None:
-            raise DialError(f"{short_text(peer)}: {refusal}")
+            raise DialError(f"{short_peer_id(peer)}: {refusal}")
         known = list(dict.fromkeys(addresses or self._host.store.addresses(peer)))
         if not known:
-            raise DialError(f"no address of {short_text(peer)} is known")
+            raise DialError(f"no address of {short_peer_id(peer)} is known")
         problems: list[str] = []
         timeout = self._host.config.dial_timeout
         try:

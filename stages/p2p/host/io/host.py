@@ -12,10 +12,10 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.accept_limits import HalfOpen, is_crowded
-from rollup_node.stages.p2p.gating.connection_gater import Gater
+from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_over_host_limit
+from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
-from rollup_node.stages.p2p.host.io.connection import Connection, Timings, TransportError
+from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
 from rollup_node.stages.p2p.host.io.host_api import (
     ConnectionInfo,
@@ -29,8 +29,8 @@ from rollup_node.stages.p2p.host.io.host_api import (
 )
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId, peer_text, short_text
-from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL, PeerStore
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
+from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
@@ -39,7 +39,7 @@ _MOST_DEPARTURES = 256
 log = get_logger("p2p")
 
 
-class Departure(NamedTuple):
+class ClosedConnection(NamedTuple):
     """A connection that ended: why, in our words, and after how many seconds."""
 
     peer: PeerId
@@ -52,24 +52,24 @@ class Host:
     the former. `external` is how others reach us, where that is known; `departures` and `dialer.problems` tell what
     happened of late."""
 
-    def __init__(self, config: P2pConfig, identity: Identity, store: PeerStore, meter: Meter) -> None:
+    def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
         self.identity = identity
         self.store = store
         self.meter = meter
         self.limits = config.limits
-        self.timings = Timings(config.handshake_timeout, config.idle_timeout)
+        self.timings = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
         self.early_muxer = config.early_muxer
-        self.gater: Gater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
+        self.gater: ConnectionGater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
         self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external: Multiaddr | None = None
-        self.departures: deque[Departure] = deque(maxlen=_MOST_DEPARTURES)
+        self.departures: deque[ClosedConnection] = deque(maxlen=_MOST_DEPARTURES)
         self.bytes_in = self.bytes_out = 0
         self.port = 0
         self.identify = IdentifyService(self)
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
-        self.half_open: HalfOpen[Connection] = HalfOpen(config.limits.half_open)
+        self.half_open: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
         self._handlers: dict[str, StreamHandler] = {}
         self._listeners: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,7 +91,7 @@ class Host:
                 f"cannot listen for peers on {ip}:{port}: {error.strerror} (p2p.listen.ip, p2p.listen.tcp)"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        log.info("listening for peers", address=self.addresses[0], peer=peer_text(self.peer_id))
+        log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
         """Closes everything, within two seconds."""
@@ -151,7 +151,7 @@ class Host:
         """A stream to a connected peer for the first of the protocols that it speaks."""
         connections = self._connections.get(peer)
         if not connections:
-            raise StreamError(f"{short_text(peer)} is not connected")
+            raise StreamError(f"{short_peer_id(peer)} is not connected")
         stream = await connections[0].open_stream(tuple(protocols))
         return stream.protocol, stream
 
@@ -179,7 +179,7 @@ class Host:
         """Bans a peer for a time and closes its connections."""
         self.gater.peer_bans[peer] = time.time() + seconds
         self.gate_changed()
-        log.info("peer banned", peer=short_text(peer), seconds=seconds, why=reason)
+        log.info("peer banned", peer=short_peer_id(peer), seconds=seconds, why=reason)
         self.disconnect(peer, f"banned: {reason}")
 
     def refuses_dial(self, ip: str) -> str | None:
@@ -201,7 +201,7 @@ class Host:
         if connection.direction is Direction.OUTBOUND:
             return None
         refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
-        if refusal is None and is_crowded(connection.ip, [other.ip for other in self._all()]):
+        if refusal is None and is_over_host_limit(connection.ip, [other.ip for other in self._all()]):
             refusal = "too many connections of one host"
         self.meter.count("p2p_accepts", allow=_word(refusal is None))
         if refusal is None:
@@ -216,16 +216,16 @@ class Host:
         peer = connection.peer
         refusal = self.refuses_peer(peer) or self._no_room(connection)
         if refusal is not None:
-            log.debug("connection refused", peer=short_text(peer), address=connection.address, why=refusal)
+            log.debug("connection refused", peer=short_peer_id(peer), address=connection.address, why=refusal)
             return refusal
         connections = self._connections.setdefault(peer, [])
         connections.append(connection)
         address = connection.address
         assert address is not None
         if connection.direction is Direction.OUTBOUND:
-            self.store.add_addresses(peer, [address], FOUND_TTL)
+            self.store.add_addresses(peer, [address], DISCOVERED_TTL)
         if len(connections) == 1:
-            log.debug("peer connected", peer=short_text(peer), address=address, direction=connection.direction.name)
+            log.debug("peer connected", peer=short_peer_id(peer), address=address, direction=connection.direction.name)
             self.emit(PeerConnected(peer, connection.direction, address))
             self.spawn(self.identify.ask(connection))
         return None
@@ -238,13 +238,13 @@ class Host:
             return
         connections.remove(connection)
         lasted = asyncio.get_running_loop().time() - connection.since
-        self.departures.append(Departure(connection.peer, connection.why, lasted))
+        self.departures.append(ClosedConnection(connection.peer, connection.why, lasted))
         if not connections:
             del self._connections[connection.peer]
             self.ping.forget(connection.peer)
             self.identify.forget(connection.peer)
             self.manager.forget(connection.peer)
-            log.debug("peer disconnected", peer=short_text(connection.peer), why=connection.why)
+            log.debug("peer disconnected", peer=short_peer_id(connection.peer), why=connection.why)
             self.emit(PeerDisconnected(connection.peer))
 
     def handler(self, protocol: str) -> StreamHandler | None:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
-from rollup_node.stages.p2p.host.identify import Identified
+from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
@@ -37,7 +37,7 @@ class PeerIdentified(NamedTuple):
     """A connected peer has said who it is and what it speaks; again after every push."""
 
     peer: PeerId
-    identified: Identified
+    identified: IdentifyMessage
 
 
 class PeerDisconnected(NamedTuple):
@@ -59,7 +59,7 @@ class ConnectionInfo(NamedTuple):
     since: float
     streams: int
     latency: float | None
-    identified: Identified | None
+    identified: IdentifyMessage | None
 
 
 class Stream(Protocol):

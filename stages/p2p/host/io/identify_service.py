@@ -11,18 +11,18 @@ from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.identify import Identified, IdentifyError
+from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 from rollup_node.stages.p2p.host.io.connection import Connection
 from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import (
-    Identity,
     IdentityError,
+    NetworkIdentity,
     PeerId,
     decode_public_key,
-    short_text,
+    short_peer_id,
 )
-from rollup_node.stages.p2p.peerstore.io.peerstore import CLAIMED_TTL, PeerStore
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription
+from rollup_node.stages.p2p.peerstore.io.peerstore import IDENTIFIED_TTL, PeerStore
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
 
 _TIMEOUT = 10.0
 _MOST_MESSAGES = 10
@@ -36,7 +36,7 @@ class IdentifyingHost(HostApi, Protocol):
     """What this service needs of the host."""
 
     config: P2pConfig
-    identity: Identity
+    identity: NetworkIdentity
     store: PeerStore
     port: int
     external: Multiaddr | None
@@ -60,7 +60,7 @@ class IdentifyService:
 
     def __init__(self, host: IdentifyingHost) -> None:
         self._host = host
-        self._known: dict[PeerId, Identified] = {}
+        self._known: dict[PeerId, IdentifyMessage] = {}
         self._last_push: dict[PeerId, float] = {}
         self._pending: asyncio.TimerHandle | None = None
 
@@ -69,7 +69,7 @@ class IdentifyService:
         self._host.handle(identify.PROTOCOL, self._answer)
         self._host.handle(identify.PUSH_PROTOCOL, self._take_push)
 
-    def known(self, peer: PeerId) -> Identified | None:
+    def known(self, peer: PeerId) -> IdentifyMessage | None:
         """What a connected peer said of itself; None before it did."""
         return self._known.get(peer)
 
@@ -87,7 +87,7 @@ class IdentifyService:
                 stream.close()
                 self._take(peer, await _read(stream), None)
         except (StreamError, IdentifyError, TimeoutError) as error:
-            log.debug("peer not identified", peer=short_text(peer), why=str(error) or "no answer in time")
+            log.debug("peer not identified", peer=short_peer_id(peer), why=str(error) or "no answer in time")
 
     def changed(self) -> None:
         """What we serve has changed: connected peers hear of it soon."""
@@ -111,7 +111,7 @@ class IdentifyService:
         except IdentifyError as error:
             raise StreamError(str(error)) from None
 
-    def _take(self, peer: PeerId, message: bytes, before: Identified | None) -> None:
+    def _take(self, peer: PeerId, message: bytes, before: IdentifyMessage | None) -> None:
         """Takes in what a connected peer says; what a push leaves out stays as it was."""
         live = self._host.live(peer)
         if not live:
@@ -119,12 +119,12 @@ class IdentifyService:
         found = identify.decode(message)
         _check_key(peer, found)
         if before is not None:
-            found = identify.merged(before, found)
+            found = identify.merge_push(before, found)
         self._known[peer] = found
         seen = parse_ip(live[0].ip)
         claimed = [address for address in found.addresses if _is_worth_trying(address, seen)]
-        self._host.store.add_addresses(peer, claimed, CLAIMED_TTL)
-        description = PeerDescription(found.agent or "", found.version or "", found.protocols)
+        self._host.store.add_addresses(peer, claimed, IDENTIFIED_TTL)
+        description = IdentifyRecord(found.agent or "", found.version or "", found.protocols)
         self._host.store.set_description(peer, description)
         self._host.emit(PeerIdentified(peer, found))
 
@@ -161,7 +161,7 @@ class IdentifyService:
                 stream.close()
                 await stream.read_all(0)
         except (StreamError, TimeoutError) as error:
-            log.detail("identify not pushed", peer=short_text(peer), why=str(error))
+            log.detail("identify not pushed", peer=short_peer_id(peer), why=str(error))
 
 
 async def _read(stream: Stream) -> bytes:
@@ -174,7 +174,7 @@ async def _read(stream: Stream) -> bytes:
     return b"".join(parts)
 
 
-def _check_key(peer: PeerId, found: Identified) -> None:
+def _check_key(peer: PeerId, found: IdentifyMessage) -> None:
     """Refuses a message about somebody else."""
     if found.key is None:
         return

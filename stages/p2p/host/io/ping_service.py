@@ -8,7 +8,7 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
 from rollup_node.stages.p2p.host.ping import PROTOCOL, SIZE, Latency
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 _TIMEOUT = 10.0
 _SERVED_IDLE = 60.0
@@ -70,9 +70,9 @@ class PingService:
         """Pings a peer for its latency alone."""
         try:
             seconds = await self.ping(peer)
-            log.detail("pinged", peer=short_text(peer), milliseconds=round(seconds * 1e3, 1))
+            log.detail("pinged", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
         except StreamError as error:
-            log.debug("ping failed", peer=short_text(peer), why=str(error))
+            log.debug("ping failed", peer=short_peer_id(peer), why=str(error))
 
     async def _echo(self, stream: Stream) -> None:
         while True:

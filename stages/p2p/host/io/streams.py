@@ -7,20 +7,20 @@ from contextlib import suppress
 from typing import Protocol
 
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.multistream import MultistreamError, Proposer, Responder
+from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.muxer.yamux import Session
+from rollup_node.stages.p2p.muxer.yamux import YamuxSession
 
 MESSAGE_SECONDS = 60.0
 """How long a message may take from its first byte to its last: until then its bytes are ours to hold."""
 _LONGEST_LENGTH = varint.LONGEST
 
 
-class Carrier(Protocol):
+class StreamCarrier(Protocol):
     """What a stream needs of its connection."""
 
-    session: Session
+    session: YamuxSession
     peer: PeerId
 
     def flush(self) -> None:
@@ -40,14 +40,14 @@ class MuxedStream:
     """See hosting.Stream. `on_agreed` is called when an inbound stream has its protocol,
     `on_over` when the stream carries nothing any more (perhaps more than once)."""
 
-    def __init__(self, carrier: Carrier, number: int, negotiation: Proposer | Responder) -> None:
+    def __init__(self, carrier: StreamCarrier, number: int, negotiation: Initiator | Responder) -> None:
         self.number = number
         self.protocol = ""
-        self.direction = Direction.OUTBOUND if isinstance(negotiation, Proposer) else Direction.INBOUND
+        self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
         self.on_agreed: Callable[[MuxedStream], None] = _ignore
         self.on_over: Callable[[], None] = _nothing
         self._carrier = carrier
-        self._negotiation: Proposer | Responder | None = negotiation
+        self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
         self._changed = asyncio.Event()
         self._ended = self._closed = self._gone = self._ignored = False
@@ -211,7 +211,7 @@ class MuxedStream:
 
     # --- inner
 
-    def _negotiate(self, negotiation: Proposer | Responder, data: bytes) -> bytes:
+    def _negotiate(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
         """Goes on with the negotiation; gives what belongs to the protocol."""
         try:
             selected = negotiation.receive(data)

@@ -6,7 +6,7 @@ import stat
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.identity.peer_id import Identity, IdentityError
+from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 
 _LONGEST_FILE = 4096
 
@@ -18,16 +18,16 @@ class IdentityFileError(Exception):
 class LoadedIdentity(NamedTuple):
     """Our identity, and whether its key is new."""
 
-    identity: Identity
+    identity: NetworkIdentity
     is_new: bool
 
 
-def new_secret() -> bytes:
+def generate_secret() -> bytes:
     """A random private key."""
     while True:
         secret = secrets.token_bytes(32)
         try:
-            return Identity(secret).secret
+            return NetworkIdentity(secret).secret
         except IdentityError:
             continue
 
@@ -40,17 +40,17 @@ def load_identity(config: P2pConfig) -> LoadedIdentity:
     try:
         text = _read(path)
         if text is None:
-            secret = new_secret()
+            secret = generate_secret()
             _write(path, secret)
-            return LoadedIdentity(Identity(secret), True)
+            return LoadedIdentity(NetworkIdentity(secret), True)
     except OSError as error:
         raise IdentityFileError(f"network key file {path}: {error.strerror} (p2p.priv.path)") from None
     return LoadedIdentity(_identity(_parse(text, path), path), False)
 
 
-def _identity(secret: bytes, source: str) -> Identity:
+def _identity(secret: bytes, source: str) -> NetworkIdentity:
     try:
-        return Identity(secret)
+        return NetworkIdentity(secret)
     except IdentityError as error:
         raise IdentityFileError(f"{source}: {error}") from None
 

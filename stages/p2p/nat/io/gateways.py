@@ -11,8 +11,8 @@ import aiohttp
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.nat_pmp import PmpError, PmpRefusal, Transport
-from rollup_node.stages.p2p.nat.upnp import Control, SoapCall, UpnpError, UpnpRefusal
+from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, NatPmpResultError, TransportProtocol
+from rollup_node.stages.p2p.nat.upnp import SoapCall, SoapFault, UpnpError, UpnpService
 
 LIFETIME = 1200
 """Seconds for which ports are asked for."""
@@ -27,49 +27,49 @@ class NatError(Exception):
     """No router does what was asked; the text says why."""
 
 
-class Target(NamedTuple):
+class GatewayAddress(NamedTuple):
     """Where to ask: host and port."""
 
     host: str
     port: int
 
 
-class Wanted(NamedTuple):
+class LocalPort(NamedTuple):
     """A port of ours to be forwarded."""
 
-    transport: Transport
+    transport: TransportProtocol
     port: int
 
 
-class Outer(NamedTuple):
+class ExternalMapping(NamedTuple):
     """Our outer address, the outer port of each port wanted, and for how many seconds."""
 
     ip: IpAddress
-    ports: dict[Wanted, int]
+    ports: dict[LocalPort, int]
     lifetime: float
 
 
-class Router(Protocol):
+class NatGateway(Protocol):
     """A router found. All raise NatError."""
 
-    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
 
-    async def release(self, wanted: Sequence[Wanted]) -> None:
+    async def release(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
 
 
 # --- NAT-PMP -------------------------------------------------------------------------------------------------------
 
 
-class PmpRouter:
+class NatPmpGateway:
     """A router that speaks NAT-PMP."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: GatewayAddress) -> None:
         self._target = target
-        self._given: dict[Wanted, int] = {}
+        self._given: dict[LocalPort, int] = {}
 
-    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
         ip = nat_pmp.parse_address(await self._ask(nat_pmp.address_request(), nat_pmp.parse_address))
         lifetimes = []
@@ -78,15 +78,15 @@ class PmpRouter:
             found = await self._mapping(request, one)
             self._given[one] = found.external
             lifetimes.append(found.lifetime)
-        return Outer(ip, dict(self._given), float(min(lifetimes, default=LIFETIME)))
+        return ExternalMapping(ip, dict(self._given), float(min(lifetimes, default=LIFETIME)))
 
-    async def release(self, wanted: Sequence[Wanted]) -> None:
+    async def release(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
         for one in wanted:
             await self._mapping(nat_pmp.mapping_request(one.transport, one.port, 0, 0), one)
 
-    async def _mapping(self, request: bytes, one: Wanted) -> nat_pmp.PmpMapping:
-        def read(answer: bytes) -> nat_pmp.PmpMapping:
+    async def _mapping(self, request: bytes, one: LocalPort) -> nat_pmp.NatPmpMapping:
+        def read(answer: bytes) -> nat_pmp.NatPmpMapping:
             return nat_pmp.parse_mapping(answer, one.transport, one.port)
 
         return read(await self._ask(request, read))
@@ -97,9 +97,9 @@ class PmpRouter:
         def is_answer(answer: bytes) -> bool:
             try:
                 read(answer)
-            except PmpRefusal as refusal:
+            except NatPmpResultError as refusal:
                 raise NatError(f"NAT-PMP at {self._target.host}: {refusal}") from None
-            except PmpError:
+            except NatPmpError:
                 return False
             return True
 
@@ -110,23 +110,23 @@ class PmpRouter:
         raise NatError(f"no answer by NAT-PMP from {self._target.host}")
 
 
-async def find_pmp(target: Target) -> Router:
+async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
     """The router at this address, not yet asked."""
-    return PmpRouter(target)
+    return NatPmpGateway(target)
 
 
 # --- UPnP ----------------------------------------------------------------------------------------------------------
 
 
-class UpnpRouter:
+class UpnpGateway:
     """A router that speaks UPnP; `client` is our address on its network."""
 
-    def __init__(self, control: Control, client: IpAddress) -> None:
+    def __init__(self, control: UpnpService, client: IpAddress) -> None:
         self._control = control
         self._client = client
         self._is_permanent = False
 
-    async def forward(self, wanted: Sequence[Wanted]) -> Outer:
+    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
         try:
             ip = nat_upnp.parse_address(await self._post(nat_upnp.address_call(self._control)))
@@ -134,22 +134,22 @@ class UpnpRouter:
                 await self._add(one)
         except UpnpError as error:
             raise NatError(f"UPnP at {self._control.url}: {error}") from None
-        return Outer(ip, {one: one.port for one in wanted}, float(LIFETIME))
+        return ExternalMapping(ip, {one: one.port for one in wanted}, float(LIFETIME))
 
-    async def release(self, wanted: Sequence[Wanted]) -> None:
+    async def release(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
         for one in wanted:
             with suppress(UpnpError):
                 nat_upnp.parse_answer(await self._post(nat_upnp.delete_call(self._control, one.transport, one.port)))
 
-    async def _add(self, one: Wanted) -> None:
+    async def _add(self, one: LocalPort) -> None:
         lifetime = 0 if self._is_permanent else LIFETIME
         call = nat_upnp.add_call(
             self._control, one.transport, internal=(self._client, one.port), external=one.port, lifetime=lifetime
         )
         try:
             nat_upnp.parse_answer(await self._post(call))
-        except UpnpRefusal as refusal:
+        except SoapFault as refusal:
             if refusal.code != nat_upnp.ONLY_PERMANENT or self._is_permanent:
                 raise
             self._is_permanent = True
@@ -159,7 +159,7 @@ class UpnpRouter:
         return await _http("POST", call.url, call.headers, call.body)
 
 
-async def find_upnp(target: Target) -> Router:
+async def find_upnp(target: GatewayAddress) -> NatGateway:
     """The first router that answers a search and forwards ports."""
     problems = []
     for device in nat_upnp.DEVICES:
@@ -170,7 +170,7 @@ async def find_upnp(target: Target) -> Router:
                 if not sender.is_private:
                     raise UpnpError(f"{sender} is not on a local network")
                 control = nat_upnp.parse_description(await _http("GET", url, {}, None), url)
-                return UpnpRouter(control, _address_towards(sender))
+                return UpnpGateway(control, _address_towards(sender))
             except (UpnpError, NatError) as error:
                 problems.append(str(error))
     raise NatError("UPnP: " + ("; ".join(problems[:3]) or "no router has answered"))
@@ -224,7 +224,7 @@ class _Asking(asyncio.DatagramProtocol):
 
 
 async def _exchange(
-    target: Target, request: bytes, seconds: float, is_answer: Callable[[bytes], bool]
+    target: GatewayAddress, request: bytes, seconds: float, is_answer: Callable[[bytes], bool]
 ) -> list[tuple[bytes, IpAddress]]:
     """Sends a datagram and gives the first answer, of a multicast group those of the next moments as well; a single
     router answers from its own address."""

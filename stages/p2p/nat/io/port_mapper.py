@@ -11,7 +11,15 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.io.gateways import NatError, Outer, Router, Target, Wanted, find_pmp, find_upnp
+from rollup_node.stages.p2p.nat.io.gateways import (
+    ExternalMapping,
+    GatewayAddress,
+    LocalPort,
+    NatError,
+    NatGateway,
+    find_nat_pmp,
+    find_upnp,
+)
 
 RETRY_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
@@ -21,17 +29,20 @@ _ROUTES = "/proc/net/route"
 log = get_logger("p2p")
 
 
-class Targets(NamedTuple):
+class GatewayAddresses(NamedTuple):
     """Where routers are looked for; None: not by this protocol."""
 
-    pmp: Target | None
-    ssdp: Target | None
+    pmp: GatewayAddress | None
+    ssdp: GatewayAddress | None
 
 
-def usual_targets() -> Targets:
+def default_gateways() -> GatewayAddresses:
     """The gateway of the default route, and the multicast group of UPnP."""
     gateway = default_gateway()
-    return Targets(Target(gateway, nat_pmp.PORT) if gateway else None, Target(nat_upnp.SSDP_GROUP, nat_upnp.SSDP_PORT))
+    return GatewayAddresses(
+        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
+        GatewayAddress(nat_upnp.SSDP_GROUP, nat_upnp.SSDP_PORT),
+    )
 
 
 def default_gateway(path: str = _ROUTES) -> str | None:
@@ -44,25 +55,25 @@ def default_gateway(path: str = _ROUTES) -> str | None:
     return None
 
 
-class NatKeeper:
+class PortMapper:
     """Keeps ports forwarded. Call `step` again and again; `on_outer` hears of our outer address whenever it or a port
     changes."""
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
-        on_outer: Callable[[Outer], None],
+        wanted: Sequence[LocalPort],
+        on_outer: Callable[[ExternalMapping], None],
         *,
-        targets: Targets | None = None,
+        targets: GatewayAddresses | None = None,
         restricted_to: Sequence[Subnet] = (),
     ) -> None:
         self.problem: str | None = None
-        self.outer: Outer | None = None
+        self.outer: ExternalMapping | None = None
         self._wanted = tuple(wanted)
         self._on_outer = on_outer
         self._targets = targets
         self._restricted_to = tuple(restricted_to)
-        self._router: Router | None = None
+        self._router: NatGateway | None = None
 
     async def step(self) -> float:
         """Looks for a router, or renews; gives the seconds until the next call."""
@@ -86,13 +97,13 @@ class NatKeeper:
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await router.release(self._wanted)
 
-    async def _forward(self) -> tuple[Router, Outer]:
+    async def _forward(self) -> tuple[NatGateway, ExternalMapping]:
         """Renews, or asks the first router that forwards ports."""
         if self._router is not None:
             return self._router, await self._router.forward(self._wanted)
-        targets = self._targets or usual_targets()
+        targets = self._targets or default_gateways()
         problems = []
-        for target, find in ((targets.pmp, find_pmp), (targets.ssdp, find_upnp)):
+        for target, find in ((targets.pmp, find_nat_pmp), (targets.ssdp, find_upnp)):
             if target is None:
                 continue
             try:
@@ -103,7 +114,7 @@ class NatKeeper:
                 problems.append(str(error))
         raise NatError("; ".join(problems) or "there is no gateway to ask")
 
-    def _check(self, target: Target) -> None:
+    def _check(self, target: GatewayAddress) -> None:
         ip = parse_ip(target.host)
         is_group = target.host == nat_upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
@@ -111,7 +122,7 @@ class NatKeeper:
         if self._restricted_to and not is_within(ip, self._restricted_to):
             raise NatError(f"{ip} is outside p2p.netrestrict")
 
-    def _note(self, outer: Outer) -> None:
+    def _note(self, outer: ExternalMapping) -> None:
         known, self.outer = self.outer, outer
         if known is None or (known.ip, known.ports) != (outer.ip, outer.ports):
             ports = ", ".join(f"{wanted.transport.name} {port}" for wanted, port in outer.ports.items())

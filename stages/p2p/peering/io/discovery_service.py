@@ -7,32 +7,32 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryServer, FoundPeer
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.nat.io.gateways import Outer, Wanted
-from rollup_node.stages.p2p.nat.io.port_mapper import NatKeeper, Targets
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.peerstore.io.peerstore import FOUND_TTL
+from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata
 
 TAG_VALUE = 42
 
 
-class PeerFinder:
+class DiscoveryService:
     """Discovery and the router for one host, which must listen before `start`. `server` is None with
     `p2p.no-discovery`. Make it once per host; run its activities after the start."""
 
-    def __init__(self, host: Host, *, targets: Targets | None = None) -> None:
+    def __init__(self, host: Host, *, targets: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
-        self._nat: NatKeeper | None = None
+        self._nat: PortMapper | None = None
         self._targets = targets
-        self.on_found: Callable[[FoundPeer], None] = lambda found: None
-        self.server: DiscoveryServer | None = None
+        self.on_found: Callable[[DiscoveredPeer], None] = lambda found: None
+        self.server: Discv5Server | None = None
         if not host.config.no_discovery:
-            self.server = DiscoveryServer(host.config, host.identity, host.meter, self._found)
+            self.server = Discv5Server(host.config, host.identity, host.meter, self._found)
             self.server.on_moved = self._moved
         host.on_event(self._heard)
 
@@ -49,15 +49,15 @@ class PeerFinder:
     async def start(self) -> None:
         """Opens discovery's socket; DiscoveryError or StoreError if it cannot be had."""
         config, port = self._host.config, self._host.port
-        wanted = [Wanted(Transport.TCP, port)]
+        wanted = [LocalPort(TransportProtocol.TCP, port)]
         if self.server is not None:
             await self.server.start(port)
             self._moved(self.server.record)
             self.server.set_peer_count(len(self._host.connections()))
-            wanted.append(Wanted(Transport.UDP, self.server.endpoint.port))
+            wanted.append(LocalPort(TransportProtocol.UDP, self.server.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
-            self._nat = NatKeeper(wanted, self._forwarded, targets=self._targets, restricted_to=networks)
+            self._nat = PortMapper(wanted, self._forwarded, targets=self._targets, restricted_to=networks)
 
     async def close(self) -> None:
         """Closes discovery's socket and gives the router's ports back, within about a second."""
@@ -66,11 +66,11 @@ class PeerFinder:
         if self._nat is not None:
             await self._nat.close()
 
-    def _found(self, found: FoundPeer) -> None:
+    def _found(self, found: DiscoveredPeer) -> None:
         """Remembers a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
-        self._host.store.add_addresses(found.peer, [found.address], FOUND_TTL)
+        self._host.store.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
         self._host.store.set_metadata(found.peer, PeerMetadata(found.record, found.chain_id))
         if self._host.connection(found.peer) is not None:
             self._mark(found.peer)
@@ -94,10 +94,10 @@ class PeerFinder:
         if reached is not None:
             self._host.external = tcp_multiaddr(str(reached.ip), reached.port)
 
-    def _forwarded(self, outer: Outer) -> None:
+    def _forwarded(self, outer: ExternalMapping) -> None:
         ports = {wanted.transport: port for wanted, port in outer.ports.items()}
         if self.server is not None:
-            self.server.set_outer_address(outer.ip, ports.get(Transport.UDP, 0), ports[Transport.TCP])
+            self.server.set_outer_address(outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP])
         elif self._host.config.advertise_ip is None:
-            tcp = self._host.config.advertise_tcp or ports[Transport.TCP]
+            tcp = self._host.config.advertise_tcp or ports[TransportProtocol.TCP]
             self._host.external = tcp_multiaddr(str(outer.ip), tcp)

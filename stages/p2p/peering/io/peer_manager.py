@@ -11,11 +11,11 @@ from contextlib import suppress
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.gating.backoff import Redial
-from rollup_node.stages.p2p.gating.connection_manager import Candidate
+from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_text, short_text
+from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
 
 STATIC = "static"
@@ -56,14 +56,14 @@ def static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiad
     return found
 
 
-class Upkeep:
+class PeerManager:
     """The activities of a host. A static peer is protected, exempt from bans, and dialled for good."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._static = static_peers(host.config.static, host.peer_id)
-        self._static_redial = Redial(longest=_STATIC_LONGEST_PAUSE)
-        self._seek_redial = Redial(first=SEEK_FAST, longest=_SEEK_LONGEST_PAUSE)
+        self._static_redial = PeerBackoff(longest=_STATIC_LONGEST_PAUSE)
+        self._seek_redial = PeerBackoff(first=SEEK_FAST, longest=_SEEK_LONGEST_PAUSE)
         self._since: dict[PeerId, float] = {}
         self._turn: list[PeerId] = []
         self._to_ping: list[PeerId] = []
@@ -122,7 +122,7 @@ class Upkeep:
             await self._host.connect(peer, addresses)
         except DialError as error:
             pause = self._static_redial.failed(peer, time.monotonic())
-            log.warn("static peer not reached", peer=peer_text(peer), why=str(error), next_try_in=pause)
+            log.warn("static peer not reached", peer=peer_id_text(peer), why=str(error), next_try_in=pause)
 
     async def _seek(self) -> float:
         """One round of dialling known peers, if there are too few. Those whose records discovery has seen come before
@@ -162,12 +162,12 @@ class Upkeep:
                     await self._host.connect(peer)
             except (DialError, TimeoutError) as error:
                 self._seek_redial.failed(peer, time.monotonic())
-                log.debug("peer not reached", peer=short_text(peer), why=str(error) or "no connection in time")
+                log.debug("peer not reached", peer=short_peer_id(peer), why=str(error) or "no connection in time")
 
     async def _trim(self) -> float:
         """Lets the surplus go."""
         connected = [
-            Candidate(info.peer, info.since, info.direction is Direction.INBOUND, info.streams)
+            TrimCandidate(info.peer, info.since, info.direction is Direction.INBOUND, info.streams)
             for info in self._host.connections()
         ]
         for peer in self._host.manager.surplus(connected, time.monotonic()):

@@ -9,17 +9,17 @@ from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, Pe
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, ReqRespScores
 from rollup_node.stages.p2p.peerstore.peer_record import PeerScores as Record
-from rollup_node.stages.p2p.scoring.application_score import AppCounts
-from rollup_node.stages.p2p.scoring.peer_score import PeerScores
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 SAVE_SECONDS = 15.0
 _STEP_SECONDS = 1.0
 
 
-class ScoreKeeper:
+class ScoreService:
     """Keeps the scores of one host's peers."""
 
-    def __init__(self, host: Host, scores: PeerScores) -> None:
+    def __init__(self, host: Host, scores: PeerScorer) -> None:
         self._host, self._scores = host, scores
         self._save_at = 0.0
         self.activity = PeriodicTask("scores", self._step)
@@ -45,7 +45,7 @@ class ScoreKeeper:
                 counts = kept.req_resp
                 self._scores.app.restore(
                     event.peer,
-                    AppCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
+                    ResponseCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
                     time.monotonic(),
                 )
             self._scores.app.connected(event.peer)

@@ -9,18 +9,18 @@ from typing import TypeVar
 import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, Subnet, parse_ip, parse_subnet
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_known
+from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.gating.connection_gater import Gater
-from rollup_node.stages.p2p.identity.peer_id import Identity, PeerId
-from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
-from rollup_node.stages.p2p.storage.io.database import Database
+from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
+from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMetadata, PeerScores
+from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
 T = TypeVar("T")
 
 STATIC_TTL = 7 * 86400.0
-FOUND_TTL = 86400.0
-CLAIMED_TTL = 3600.0
+DISCOVERED_TTL = 86400.0
+IDENTIFIED_TTL = 3600.0
 RECORD_TTL = 7 * 86400.0
 MOST_ADDRESSES = 16
 MOST_PEERS = 10_000
@@ -59,7 +59,7 @@ class PeerStore:
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._changes = 0
-        self._database = Database(
+        self._database = SqliteFile(
             path, what="peer store", option="p2p.peerstore.path", application=_APPLICATION, schema=_SCHEMA
         )
 
@@ -81,7 +81,7 @@ class PeerStore:
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
         """Where a peer may be dialled, the one remembered longest first."""
-        return decode_known(raw for (raw,) in self._database.read(_FRESH_ADDRESSES, (peer, self._clock())))
+        return decode_supported(raw for (raw,) in self._database.read(_FRESH_ADDRESSES, (peer, self._clock())))
 
     def dialable(self) -> list[PeerId]:
         """All peers with an address."""
@@ -103,13 +103,13 @@ class PeerStore:
         self._database.write("delete from records where expiry <= ?", (now,))
         self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MOST_PEERS,))))
 
-    def set_description(self, peer: PeerId, description: PeerDescription) -> None:
+    def set_description(self, peer: PeerId, description: IdentifyRecord) -> None:
         """Remembers what identify told."""
         self._set(peer, "description", description, RECORD_TTL)
 
-    def description(self, peer: PeerId) -> PeerDescription | None:
+    def description(self, peer: PeerId) -> IdentifyRecord | None:
         """What identify told; None if it is not known."""
-        return self._get(peer, "description", PeerDescription)
+        return self._get(peer, "description", IdentifyRecord)
 
     def set_metadata(self, peer: PeerId, metadata: PeerMetadata) -> None:
         """Remembers what discovery told."""
@@ -135,11 +135,11 @@ class PeerStore:
         """The serialized public key behind a peer id; None if it is not known."""
         return self._get(peer, "key", bytes)
 
-    def keep_identity(self, identity: Identity) -> None:
+    def keep_identity(self, identity: NetworkIdentity) -> None:
         """Keeps a copy of our own network key."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
 
-    def save_gate(self, gater: Gater) -> None:
+    def save_gate(self, gater: ConnectionGater) -> None:
         """Writes all bans and blocks."""
         bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
         ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
@@ -155,10 +155,10 @@ class PeerStore:
             ]
         )
 
-    def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> Gater:
+    def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> ConnectionGater:
         """All bans and blocks as they were saved, without those that damage made unreadable, and the networks of
         `p2p.netrestrict`."""
-        gater = Gater(tuple(restricted_to))
+        gater = ConnectionGater(tuple(restricted_to))
         for subject, peer, until in self._database.read(_BANS):
             with suppress(IpAddressError):
                 if peer is not None:

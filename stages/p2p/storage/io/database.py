@@ -24,7 +24,7 @@ class StoreError(Exception):
     """The file cannot be used; the text says why and what to do."""
 
 
-class Database:
+class SqliteFile:
     """A database that is `what` (words for the user) of the option `option`, with its tables. `application` is a
     number of 32 bits that marks our files. Only one process can have a file open."""
 

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.addresses.multiaddr import (
     MultiaddrError,
     TcpAddress,
-    decode_known,
     decode_multiaddr,
+    decode_supported,
     parse_multiaddr,
     tcp_multiaddr,
 )
-from rollup_node.stages.p2p.identity.peer_id import parse_peer
+from rollup_node.stages.p2p.identity.peer_id import parse_peer_id
 
 PEER = "16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
 KNOWN = {
@@ -34,9 +34,9 @@ def test_known_forms(text: str, raw: str) -> None:
 
 def test_peer_and_place() -> None:
     address = parse_multiaddr(f"/ip4/192.0.2.7/tcp/9222/ipfs/{PEER}")
-    assert address.peer == parse_peer(PEER)
+    assert address.peer == parse_peer_id(PEER)
     assert str(address.without_peer) == "/ip4/192.0.2.7/tcp/9222"
-    assert address.without_peer.with_peer(parse_peer(PEER)) == address == address.with_peer(parse_peer(PEER))
+    assert address.without_peer.with_peer(parse_peer_id(PEER)) == address == address.with_peer(parse_peer_id(PEER))
     assert address.tcp == TcpAddress("192.0.2.7", 9222, False, None)
     assert address.without_peer.peer is None
     assert parse_multiaddr("/dns6/a.example/tcp/1").tcp == TcpAddress("a.example", 1, True, "ip6")
@@ -81,4 +81,4 @@ def test_any_bytes_are_an_address_or_refused(raw: bytes) -> None:
 
 def test_a_list_keeps_what_is_known() -> None:
     raw = [bytes.fromhex(text) for text in KNOWN.values()]
-    assert len(decode_known([b"\xff", *raw, b"\x04", bytes(2000)])) == len(KNOWN)
+    assert len(decode_supported([b"\xff", *raw, b"\x04", bytes(2000)])) == len(KNOWN)

@@ -42,7 +42,7 @@ def test_messages_of_other_implementations(version: int) -> None:
     text, timestamp = MADE_BY_OTHERS[version]
     content = block_snappy.decompress(bytes.fromhex(text))
     assert isinstance(content, bytes)
-    parts = block_message.take_apart(content)
+    parts = block_message.split_signature(content)
     read = block_message.read_signed_part(parts.signed_part, version)
     assert read.payload.timestamp == timestamp and read.withdrawals == 0
     assert block_message.signed_part(read.payload, version) == parts.signed_part
@@ -68,7 +68,7 @@ def test_round_trip(version: int) -> None:
     message = block_message.compose(signature, part)
     content = block_snappy.decompress(message)
     assert isinstance(content, bytes)
-    assert block_message.take_apart(content) == (signature, part)
+    assert block_message.split_signature(content) == (signature, part)
     assert block_message.read_signed_part(part, version).payload == payload
     assert part.startswith(b"\x06" * 32) == block_message.has_beacon_root(version)
 

@@ -5,7 +5,13 @@ import random
 import pytest
 from eth_keys import keys
 
-from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers, recover_signer, signing_hash
+from rollup_node.stages.p2p.blocks.signing import (
+    GRACE_SECONDS,
+    LocalSigner,
+    UnsafeBlockSigners,
+    recover_signer,
+    signing_hash,
+)
 
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
@@ -60,13 +66,13 @@ def test_what_is_no_key(secret: bytes) -> None:
 
 
 def test_nobody_before_a_signer_is_known() -> None:
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     assert signers.current is None and not signers.accept(A, 0.0)
     assert not signers.update(bytes(20), 0.0) and signers.current is None
 
 
 def test_a_rotation_has_a_grace() -> None:
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     assert signers.update(A, 10.0) and not signers.update(A, 20.0)
     assert signers.previous(20.0) is None
     assert signers.update(B, 100.0)
@@ -75,14 +81,14 @@ def test_a_rotation_has_a_grace() -> None:
 
 
 def test_the_new_signer_ends_the_grace() -> None:
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     signers.update(A, 0.0)
     signers.update(B, 1.0)
     assert signers.accept(A, 2.0) and signers.accept(B, 3.0) and not signers.accept(A, 4.0)
 
 
 def test_only_one_former_signer_is_remembered() -> None:
-    signers = Signers()
+    signers = UnsafeBlockSigners()
     for now, address in enumerate((A, B, C)):
         signers.update(address, float(now))
     assert not signers.accept(A, 3.0) and signers.accept(B, 3.0)

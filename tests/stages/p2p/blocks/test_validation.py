@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Signers
-from rollup_node.stages.p2p.blocks.validation import MOST_HEIGHTS, BlockValidator, Fault, Judgement
+from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, UnsafeBlockSigners
+from rollup_node.stages.p2p.blocks.validation import MOST_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 
@@ -23,19 +23,21 @@ class Judge:
     """A validator whose clock stands at block 1, if nothing else is said."""
 
     def __init__(self, fork: str = "jovian", oldest: float = 60.0) -> None:
-        signers = Signers()
+        signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, 0.0)
         self.validator = BlockValidator(chain_config(fork), signers, oldest)
 
-    def content(self, content: bytes | SnappyFault, version: int = 4, at: float = 0.0, now: float = 0.0) -> Judgement:
+    def content(
+        self, content: bytes | SnappyFailure, version: int = 4, at: float = 0.0, now: float = 0.0
+    ) -> BlockValidation:
         return self.validator.judge(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
 
-    def block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> Judgement:
+    def block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> BlockValidation:
         return self.content(signed(payload, version), version, at)
 
 
-def fault(judgement: Judgement) -> Fault | None:
-    assert (judgement.fault is None) == (judgement.verdict is Verdict.ACCEPT)
+def fault(judgement: BlockValidation) -> ValidationFailure | None:
+    assert (judgement.fault is None) == (judgement.verdict is ValidationResult.ACCEPT)
     if judgement.fault is not None:
         assert judgement.verdict is judgement.fault.verdict and str(judgement).startswith(judgement.fault.name.lower())
     return judgement.fault
@@ -44,7 +46,7 @@ def fault(judgement: Judgement) -> Fault | None:
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_a_good_block_of_each_topic(version: int) -> None:
     judge, payload = Judge(LAST_FORK[version]), block(version)
-    assert judge.block(payload, version) == Judgement(Verdict.ACCEPT, payload)
+    assert judge.block(payload, version) == BlockValidation(ValidationResult.ACCEPT, payload)
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
@@ -55,28 +57,28 @@ def test_topics_are_judged_whatever_fork_is_active(version: int) -> None:
 
 def test_compression_and_size() -> None:
     judge = Judge()
-    for snappy in SnappyFault:
+    for snappy in SnappyFailure:
         found = judge.content(snappy)
-        assert fault(found) is Fault.SNAPPY and snappy.value in str(found)
-    assert fault(judge.content(bytes(65))) is Fault.TOO_SMALL
-    assert fault(judge.content(bytes(66))) is Fault.SIGNATURE
+        assert fault(found) is ValidationFailure.SNAPPY and snappy.value in str(found)
+    assert fault(judge.content(bytes(65))) is ValidationFailure.TOO_SMALL
+    assert fault(judge.content(bytes(66))) is ValidationFailure.SIGNATURE
 
 
 def test_without_a_signer_blocks_are_ignored() -> None:
     judge = Judge()
     judge.validator.signers.update(bytes(20), 0.0)
     found = judge.block(block())
-    assert fault(found) is Fault.NO_SIGNER and found.verdict is Verdict.IGNORE
-    assert fault(judge.content(bytes(66))) is Fault.NO_SIGNER
+    assert fault(found) is ValidationFailure.NO_SIGNER and found.verdict is ValidationResult.IGNORE
+    assert fault(judge.content(bytes(66))) is ValidationFailure.NO_SIGNER
 
 
 def test_the_signature() -> None:
     judge, payload = Judge(), block()
-    assert fault(judge.content(signed(payload, 4, STRANGER))) is Fault.WRONG_SIGNER
-    assert fault(judge.content(signed(payload, 4, SIGNER, chain_id=10))) is Fault.WRONG_SIGNER
+    assert fault(judge.content(signed(payload, 4, STRANGER))) is ValidationFailure.WRONG_SIGNER
+    assert fault(judge.content(signed(payload, 4, SIGNER, chain_id=10))) is ValidationFailure.WRONG_SIGNER
     good = signed(payload)
-    assert fault(judge.content(good[:64] + b"\x1b" + good[65:])) is Fault.SIGNATURE
-    assert fault(judge.content(good[:-1] + b"\x07")) is Fault.WRONG_SIGNER
+    assert fault(judge.content(good[:64] + b"\x1b" + good[65:])) is ValidationFailure.SIGNATURE
+    assert fault(judge.content(good[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
 
 
 def test_the_other_form_of_a_signature_brings_no_block_twice() -> None:
@@ -84,7 +86,7 @@ def test_the_other_form_of_a_signature_brings_no_block_twice() -> None:
     high = CURVE_ORDER - int.from_bytes(good[32:64], "big")
     other = good[:32] + high.to_bytes(32, "big") + bytes([1 - good[64]]) + good[65:]
     assert fault(judge.content(good)) is None
-    assert fault(judge.content(other)) is Fault.SEEN
+    assert fault(judge.content(other)) is ValidationFailure.SEEN
 
 
 def test_rotation_in_mid_stream() -> None:
@@ -92,27 +94,29 @@ def test_rotation_in_mid_stream() -> None:
     judge.validator.signers.update(STRANGER.address, 50.0)
     assert fault(judge.content(signed(block(number=1)), now=60.0)) is None
     assert fault(judge.content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
-    assert fault(judge.content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is Fault.WRONG_SIGNER
+    assert fault(judge.content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is ValidationFailure.WRONG_SIGNER
     assert fault(judge.content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
-    assert fault(judge.content(signed(block(number=4)), now=61.0)) is Fault.WRONG_SIGNER
+    assert fault(judge.content(signed(block(number=4)), now=61.0)) is ValidationFailure.WRONG_SIGNER
 
 
 def test_encoding() -> None:
     part = block_message.signed_part(block(), 4)
     for bad in (part[:31], part[:-1], part + b"\0"):
-        assert fault(Judge().content(SIGNER.sign(901, bad) + bad)) is Fault.SSZ
-    assert fault(Judge().content(signed(block(3), 3), version=4)) is Fault.SSZ
+        assert fault(Judge().content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
+    assert fault(Judge().content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
 
 
-@pytest.mark.parametrize(("age", "expected"), [(60, None), (61, Fault.TOO_OLD), (-5, None), (-6, Fault.FUTURE)])
-def test_the_time(age: int, expected: Fault | None) -> None:
+@pytest.mark.parametrize(
+    ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
+)
+def test_the_time(age: int, expected: ValidationFailure | None) -> None:
     assert fault(Judge().block(block(), at=age)) is expected
     assert fault(Judge().block(block(), at=age + 0.99)) is expected
 
 
 def test_the_oldest_age_is_an_option() -> None:
     assert fault(Judge(oldest=100.0).block(block(), at=100)) is None
-    assert fault(Judge(oldest=100.0).block(block(), at=101)) is Fault.TOO_OLD
+    assert fault(Judge(oldest=100.0).block(block(), at=101)) is ValidationFailure.TOO_OLD
 
 
 @pytest.mark.parametrize(
@@ -121,35 +125,38 @@ def test_the_oldest_age_is_an_option() -> None:
 )
 def test_the_hash(changes: dict[str, Any]) -> None:
     payload = msgspec.structs.replace(block(), **changes)
-    assert fault(Judge().block(payload)) is Fault.BLOCK_HASH
-    assert fault(Judge().block(payload, at=61)) is Fault.TOO_OLD, "the time comes first"
+    assert fault(Judge().block(payload)) is ValidationFailure.BLOCK_HASH
+    assert fault(Judge().block(payload, at=61)) is ValidationFailure.TOO_OLD, "the time comes first"
 
 
 def test_withdrawals() -> None:
     part = block_message.signed_part(block(), 4) + bytes(44)
-    assert fault(Judge().content(SIGNER.sign(901, part) + part)) is Fault.WITHDRAWALS
+    assert fault(Judge().content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
 
 
 def test_blob_gas() -> None:
     used = block(4, blob_gas_used=5)
-    assert fault(Judge("isthmus").block(used)) is Fault.BLOB_GAS_USED
+    assert fault(Judge("isthmus").block(used)) is ValidationFailure.BLOB_GAS_USED
     assert fault(Judge("jovian").block(used)) is None, "from Jovian on it is the data footprint"
-    assert fault(Judge().block(block(4, excess_blob_gas=1))) is Fault.EXCESS_BLOB_GAS
+    assert fault(Judge().block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
 
 
 def test_six_blocks_at_a_height_but_not_seven() -> None:
     judge = Judge()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
     assert [fault(judge.block(each)) for each in blocks[:5]] == [None] * 5
-    assert fault(judge.block(blocks[0])) is Fault.SEEN and judge.block(blocks[0]).verdict is Verdict.IGNORE
+    assert (
+        fault(judge.block(blocks[0])) is ValidationFailure.SEEN
+        and judge.block(blocks[0]).verdict is ValidationResult.IGNORE
+    )
     assert fault(judge.block(blocks[5])) is None
-    assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [Fault.TOO_MANY_AT_HEIGHT] * 2
+    assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [ValidationFailure.TOO_MANY_AT_HEIGHT] * 2
 
 
 def test_what_is_refused_does_not_count_at_its_height() -> None:
     judge = Judge()
     for number in range(20):
-        assert fault(judge.block(block(state_root=bytes([number]) * 32), at=61)) is Fault.TOO_OLD
+        assert fault(judge.block(block(state_root=bytes([number]) * 32), at=61)) is ValidationFailure.TOO_OLD
     assert fault(judge.block(block())) is None
 
 
@@ -159,7 +166,7 @@ def test_heights_are_kept_per_topic_and_bounded() -> None:
     assert fault(judge.block(block(4), 4)) is None
     for number in range(2, MOST_HEIGHTS + 1):
         assert fault(judge.block(block(number=number), at=BLOCK_TIME * number)) is None
-    assert fault(judge.block(block(4), 4)) is Fault.SEEN
+    assert fault(judge.block(block(4), 4)) is ValidationFailure.SEEN
     assert fault(judge.block(block(number=MOST_HEIGHTS + 1), at=BLOCK_TIME * MOST_HEIGHTS)) is None
     assert fault(judge.block(block(number=2))) is None, "its height was the one not used for longest"
 
@@ -172,5 +179,5 @@ def test_no_bytes_do_harm() -> None:
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         content = SIGNER.sign(901, bytes(data)) + bytes(data)
-        assert isinstance(judge.content(content, chance.randint(1, 4)), Judgement)
-        assert judge.content(block_snappy.decompress(chance.randbytes(80))).verdict is Verdict.REJECT
+        assert isinstance(judge.content(content, chance.randint(1, 4)), BlockValidation)
+        assert judge.content(block_snappy.decompress(chance.randbytes(80))).verdict is ValidationResult.REJECT

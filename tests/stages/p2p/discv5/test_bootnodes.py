@@ -8,7 +8,7 @@ import pytest
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import PUBLIC_BOOTNODES, choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import Enr, OpStack
+from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry
 
 ROOT = Path(__file__).parents[4]
 MODULE = Path("stages/p2p/discv5/bootnodes.py")
@@ -19,7 +19,7 @@ def test_they_are_read() -> None:
     found = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
     assert len(found) == 13
     records = [record for record in found if isinstance(record, Enr)]
-    assert [record.opstack for record in records] == [OpStack(8453, 0)] * 5
+    assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
     assert all(record.udp(4) is not None for record in records)
     assert [enode.name for enode in found if isinstance(enode, Enode) and enode.name] == ["bootnode.conduit.xyz"]
 

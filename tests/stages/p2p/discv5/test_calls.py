@@ -2,9 +2,9 @@
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import TIMEOUT, Call, Calls, Outcome, Purpose
+from rollup_node.stages.p2p.discv5.calls import TIMEOUT, ActiveCalls, CallPurpose, CallResult, OutgoingCall
 from rollup_node.stages.p2p.discv5.contact import log_distance
-from rollup_node.stages.p2p.discv5.packet_codec import Channel, Delivered
+from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from tests.support.discv5_nodes import contact_of, endpoint, record_of, secret_of, seeded
 
@@ -16,17 +16,17 @@ CHALLENGE = bytes(63)
 OTHERS = [record_of(number, f"127.1.0.{number}") for number in range(1, 30)]
 
 
-def calls() -> Calls:
+def calls() -> ActiveCalls:
     random = seeded("calls")
-    return Calls(Channel(secret_of("own"), random), random)
+    return ActiveCalls(PacketCodec(secret_of("own"), random), random)
 
 
-def delivered(message: messages.Message, at: object = CONTACT.endpoint) -> Delivered:
-    return Delivered(PEER.node_id, at, message, None)  # type: ignore[arg-type]
+def delivered(message: messages.Discv5Message, at: object = CONTACT.endpoint) -> AuthenticMessage:
+    return AuthenticMessage(PEER.node_id, at, message, None)  # type: ignore[arg-type]
 
 
-def asked(distances: tuple[int, ...] = ()) -> tuple[Calls, Call]:
-    found, call = calls(), Call(CONTACT, Purpose.CHECK, distances)
+def asked(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, OutgoingCall]:
+    found, call = calls(), OutgoingCall(CONTACT, CallPurpose.CHECK, distances)
     assert found.submit(call, 1, 10.0)
     return found, call
 
@@ -35,7 +35,7 @@ def test_a_ping_is_answered() -> None:
     found, call = asked()
     assert found.outbox[0].endpoint == CONTACT.endpoint and found.is_busy(PEER.node_id)
     pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
-    assert found.answered(delivered(pong), OWN, 10.1) == Outcome(call, True, pong)
+    assert found.answered(delivered(pong), OWN, 10.1) == CallResult(call, True, pong)
     assert found.answered(delivered(pong), OWN, 10.1) is False
     assert not found.is_busy(PEER.node_id)
 
@@ -50,7 +50,7 @@ def test_answers_that_nobody_asked_for() -> None:
         delivered(messages.TalkResponse(call.request_id, b"")),
     ):
         assert found.answered(wrong, OWN, 10.1) is False
-    assert found.count(Purpose.CHECK) == 1
+    assert found.count(CallPurpose.CHECK) == 1
 
 
 def test_nodes_come_in_parts() -> None:
@@ -61,7 +61,7 @@ def test_nodes_come_in_parts() -> None:
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
     assert found.answered(delivered(parts[0]), OWN, 10.1) is None
-    assert found.answered(delivered(parts[1]), OWN, 10.2) == Outcome(call, True)
+    assert found.answered(delivered(parts[1]), OWN, 10.2) == CallResult(call, True)
     assert list(call.records.values()) == records
 
 
@@ -69,7 +69,7 @@ def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
     found, call = asked((256,))
     assert found.answered(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is None
     assert found.expire(OWN, 10.2) == []
-    assert found.expire(OWN, 10.0 + TIMEOUT) == [Outcome(call, True)]
+    assert found.expire(OWN, 10.0 + TIMEOUT) == [CallResult(call, True)]
 
 
 def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
@@ -77,7 +77,7 @@ def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
     near = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
     found, call = asked((256,))
     raws = (far.raw, b"\xc0", near.raw[:-1] + b"\0", near.raw)
-    assert found.answered(delivered(messages.Nodes(call.request_id, 0, raws)), OWN, 10.1) == Outcome(call, True)
+    assert found.answered(delivered(messages.Nodes(call.request_id, 0, raws)), OWN, 10.1) == CallResult(call, True)
     assert list(call.records.values()) == [near]
 
 
@@ -93,7 +93,7 @@ def test_no_more_than_sixteen_records_are_taken() -> None:
 
 def test_one_request_at_a_time_goes_to_a_node() -> None:
     found, first = asked()
-    others = [Call(CONTACT, Purpose.FETCH, (0,)) for _ in range(6)]
+    others = [OutgoingCall(CONTACT, CallPurpose.FETCH, (0,)) for _ in range(6)]
     assert [found.submit(call, 1, 10.0) for call in others] == [True] * 4 + [False] * 2
     assert len(found.outbox) == 1 and len(found) == 1
     assert [outcome.call for outcome in found.expire(OWN, 11.0)] == [first]
@@ -114,7 +114,7 @@ def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
 
 
 def test_request_ids_do_not_begin_with_zero() -> None:
-    found = Calls(Channel(secret_of("own"), seeded("x")), bytes)
-    call = Call(CONTACT, Purpose.CHECK)
+    found = ActiveCalls(PacketCodec(secret_of("own"), seeded("x")), bytes)
+    call = OutgoingCall(CONTACT, CallPurpose.CHECK)
     found.submit(call, 1, 10.0)
     assert call.request_id == b"\x01" + bytes(7)

@@ -8,8 +8,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import EnrError, decode_record
-from rollup_node.stages.p2p.discv5.packet_codec import Channel
+from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
+from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
 from rollup_node.stages.p2p.nat import nat_pmp
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
 from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded
@@ -33,10 +33,10 @@ def _parse_text(raw: bytes) -> object:
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
-    "record": (decode_record, RECORD.raw, EnrError),
+    "record": (decode_enr, RECORD.raw, EnrError),
     "bootnode": (_parse_text, RECORD.text.encode(), BootnodeError),
     "message": (messages.decode, NODES, messages.MessageError),
-    "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.PmpError),
+    "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
     "search": (lambda raw: nat_upnp.parse_search_answer(raw, ROUTER), SEARCH, nat_upnp.UpnpError),
     "description": (
         lambda raw: nat_upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
@@ -72,7 +72,7 @@ def test_damaged_packets_beneath_the_mask() -> None:
         plain = damaged(source, header.data[16:] + bytes(40))
         parse_or_error(
             lambda raw: packets.decode(raw, OWN),
-            packets.Header(OWN, bytes(16), bytes(16) + plain).packet(),
+            packets.PacketHeader(OWN, bytes(16), bytes(16) + plain).packet(),
             packets.PacketError,
         )
 
@@ -84,7 +84,7 @@ def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
     network.run(2)
     source = random.Random("service")
     taken = [sending.datagram for sender, sending in network.log if sender == two.at]
-    stranger = Channel(secret_of("stranger"), seeded("stranger"))
+    stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
     good = [*taken, stranger.knock(one.record.node_id).datagram]
     for number in range(COUNT):
         network.now += 0.02

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
-from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, Call, Purpose, ToSend
+from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
-from rollup_node.stages.p2p.discv5.packet_codec import Channel, Drop
+from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
 from tests.support.discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
@@ -27,13 +27,13 @@ class Friends:
         self.one.service.add_bootnodes([self.two.contact])
         self.network.run(3)
         assert self.one.known == {self.two.record.node_id}
-        self.liar = Channel(bytes([7]) * 32, seeded("liar"))
+        self.liar = PacketCodec(bytes([7]) * 32, seeded("liar"))
 
-    def sent_by(self, node: Node, since: int) -> list[ToSend]:
+    def sent_by(self, node: Node, since: int) -> list[OutgoingPacket]:
         return [sending for sender, sending in self.network.log[since:] if sender == node.at]
 
     def still_talk(self) -> bool:
-        call = Call(self.two.contact, Purpose.FETCH, (0,))
+        call = OutgoingCall(self.two.contact, CallPurpose.FETCH, (0,))
         assert self.one.service.calls.submit(call, 1, self.network.now)
         self.network.run(1)
         return self.two.record.node_id in call.records
@@ -69,7 +69,7 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, se
     one = FRIENDS.one
     head = b"discv5\x00\x01" + bytes([flag]) + nonce + len(auth).to_bytes(2, "big") + auth
     iv = bytes(16)
-    datagram = packets.Header(one.record.node_id, iv, iv + head).packet(sealed)
+    datagram = packets.PacketHeader(one.record.node_id, iv, iv + head).packet(sealed)
     before = len(FRIENDS.network.log)
     FRIENDS.network.now += 1
     FRIENDS.network.inject(endpoint("127.7.7.8"), datagram, ONE)
@@ -98,7 +98,9 @@ def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
     answers = friends.sent_by(friends.one, before)
     assert answers and all(len(answer.datagram) == WHOAREYOU_SIZE for answer in answers)
     assert sum(len(answer.datagram) for answer in answers) < received / 5
-    assert friends.one.service.drops[Drop.TOO_MANY] + friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 400
+    assert (
+        friends.one.service.drops[PacketDrop.TOO_MANY] + friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 400
+    )
     assert friends.still_talk()
 
 
@@ -107,7 +109,7 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
     random = seeded("flood")
     for _ in range(20_000):
         raw = random(6)
-        source = Channel(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else friends.liar
+        source = PacketCodec(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else friends.liar
         at = endpoint(f"127.{raw[1]}.{raw[2]}.{raw[3]}", 1024 + raw[4])
         friends.network.inject(at, source.knock(friends.one.record.node_id).datagram, ONE)
         friends.network.now += 0.0001
@@ -121,9 +123,9 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends)
     for number in range(2000):
         at = endpoint(f"127.9.{number >> 8}.{number & 255}")
         friends.network.inject(at, friends.liar.knock(friends.one.record.node_id).datagram, ONE)
-    assert friends.one.service.drops[Drop.TOO_MANY_CHALLENGES] > 1000
+    assert friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
     friends.two.service.channel.sessions.clear()
-    friends.two.service.calls.submit(Call(friends.one.contact, Purpose.CHECK), 1, friends.network.now)
+    friends.two.service.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.CHECK), 1, friends.network.now)
     friends.network.run(0.2)
     assert friends.two.service.channel.sessions.newest(friends.one.record.node_id, ONE) is not None
     assert friends.still_talk()
@@ -137,7 +139,7 @@ def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
     for _ in range(20):
         friends.network.inject(TWO, sealed.datagram, ONE)
     assert len(friends.sent_by(friends.one, before)) == 1
-    assert friends.one.service.drops[Drop.REPEATED] == 19
+    assert friends.one.service.drops[PacketDrop.REPEATED] == 19
 
 
 def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
@@ -163,8 +165,8 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
         network.inject(sender, sending.datagram, sending.endpoint)
     for at, node in network.nodes.items():
         assert len(node.service.channel.sessions) == counts[at]
-        assert node.service.drops[Drop.NOT_ASKED_FOR] + node.service.drops[Drop.BAD_HANDSHAKE] >= 1
-        assert node.service.drops[Drop.REPEATED] >= 1
+        assert node.service.drops[PacketDrop.NOT_ASKED_FOR] + node.service.drops[PacketDrop.BAD_HANDSHAKE] >= 1
+        assert node.service.drops[PacketDrop.REPEATED] >= 1
     repeated = network.log[len(history) :]
     assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
 
@@ -172,7 +174,7 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
 def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
     """Garbage and forged challenges from a friend's address leave the session as it is."""
     one, two = friends.one, friends.two
-    forged = Channel(bytes([8]) * 32, seeded("forger"))
+    forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
     for number in range(50):
         friends.network.inject(TWO, forged.knock(one.record.node_id).datagram, ONE)
@@ -187,10 +189,10 @@ def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
 def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
     network = Network()
     one, two = network.add("one", ONE, wanted=False), network.add("two", TWO, wanted=False)
-    forged = Channel(bytes([8]) * 32, seeded("forger"))
+    forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
 
-    def racing(sender: Endpoint, sending: ToSend) -> ToSend:
+    def racing(sender: Endpoint, sending: OutgoingPacket) -> OutgoingPacket:
         if sender == TWO:
             one.service.receive(forged.knock(one.record.node_id).datagram, TWO, network.now)
         return sending
@@ -210,7 +212,7 @@ def test_nobody_is_taken_for_another(friends: Friends) -> None:
         (two.record.node_id, record_of("liar")),
         (liar.node_id, two.record),
     ):
-        forged = Channel(bytes([7]) * 32, seeded(name))
+        forged = PacketCodec(bytes([7]) * 32, seeded(name))
         forged.node_id = name
         before = len(friends.network.log)
         friends.network.inject(VICTIM, forged.knock(one.record.node_id).datagram, ONE)
@@ -221,9 +223,9 @@ def test_nobody_is_taken_for_another(friends: Friends) -> None:
         contact = one.contact._replace(endpoint=ONE)
         answer = forged.answer(contact, read._replace(record_seq=0), record, ping)
         assert answer is not None
-        drops = one.service.drops[Drop.BAD_HANDSHAKE]
+        drops = one.service.drops[PacketDrop.BAD_HANDSHAKE]
         friends.network.inject(VICTIM, answer, ONE)
-        assert one.service.drops[Drop.BAD_HANDSHAKE] == drops + 1
+        assert one.service.drops[PacketDrop.BAD_HANDSHAKE] == drops + 1
         assert one.service.channel.sessions.newest(name, VICTIM) is None
 
 
@@ -264,7 +266,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
 
 def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends) -> None:
     friends.two.service._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
-    call = Call(friends.two.contact, Purpose.FETCH, (1,))
+    call = OutgoingCall(friends.two.contact, CallPurpose.FETCH, (1,))
     friends.one.service.calls.submit(call, 1, friends.network.now)
     friends.network.run(1)
     assert call.answers == 1 and not call.records
@@ -273,11 +275,15 @@ def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends
 def test_too_many_calls_are_refused(friends: Friends) -> None:
     calls = friends.one.service.calls
     taken = [
-        calls.submit(Call(contact_of(record_of(number, "127.8.8.8")), Purpose.CHECK), 1, friends.network.now)
+        calls.submit(
+            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.CHECK), 1, friends.network.now
+        )
         for number in range(MOST_AT_ONCE + 50)
     ]
     assert sum(taken) == MOST_AT_ONCE
-    to_one = [calls.submit(Call(friends.two.contact, Purpose.CHECK), 1, friends.network.now) for _ in range(10)]
+    to_one = [
+        calls.submit(OutgoingCall(friends.two.contact, CallPurpose.CHECK), 1, friends.network.now) for _ in range(10)
+    ]
     assert sum(to_one) <= 5
     friends.network.run(3)
     assert len(calls) == 0 and not calls._by_nonce and not calls._waiting

@@ -1,13 +1,13 @@
 """Votes on our address."""
 
-from rollup_node.stages.p2p.discv5.ip_votes import FEWEST_VOTES, FRESH_SECONDS, AddressVotes
+from rollup_node.stages.p2p.discv5.ip_votes import FEWEST_VOTES, FRESH_SECONDS, IpVotes
 from tests.support.discv5_nodes import endpoint
 
 OURS, LIE = endpoint("9.9.9.9"), endpoint("8.8.4.4", 1)
 
 
-def votes(ours: int, lies: int = 0) -> AddressVotes:
-    made = AddressVotes()
+def votes(ours: int, lies: int = 0) -> IpVotes:
+    made = IpVotes()
     for number in range(ours + lies):
         made.add(bytes([number]), endpoint(f"5.{number}.0.1"), OURS if number < ours else LIE, 100.0)
     return made
@@ -34,14 +34,14 @@ def test_a_network_has_one_vote() -> None:
 
 
 def test_nodes_of_a_local_network_vote_each() -> None:
-    made = AddressVotes()
+    made = IpVotes()
     for number in range(FEWEST_VOTES):
         made.add(bytes([number]), endpoint("127.0.0.1", 1000 + number), endpoint("127.0.0.1"), 100.0)
     assert made.winner(100.0) == endpoint("127.0.0.1")
 
 
 def test_strangers_cannot_name_a_local_address() -> None:
-    made = AddressVotes()
+    made = IpVotes()
     for number in range(20):
         for claimed in ("127.0.0.1", "10.0.0.1", "0.0.0.0", "224.0.0.1"):
             made.add(bytes([number]), endpoint(f"5.{number}.0.1"), endpoint(claimed), 100.0)
@@ -50,7 +50,7 @@ def test_strangers_cannot_name_a_local_address() -> None:
 
 
 def test_the_number_of_votes_is_bounded() -> None:
-    made = AddressVotes()
+    made = IpVotes()
     for number in range(1000):
         made.add(b"", endpoint(f"5.{number >> 8}.{number & 255}.1"), OURS, 100.0)
     assert len(made) == 200

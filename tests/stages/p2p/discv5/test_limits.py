@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.limits import GroupLimit, TokenBucket
+from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter, TokenBucket
 
 
 def test_a_burst_then_a_rate() -> None:
@@ -25,7 +25,7 @@ def test_a_clock_that_goes_back_gives_nothing() -> None:
 
 
 def test_groups_are_apart_and_few_are_kept() -> None:
-    limit = GroupLimit(rate=1.0, burst=1.0, most=10)
+    limit = KeyedRateLimiter(rate=1.0, burst=1.0, most=10)
     assert limit.take(b"a", 0.0) and limit.take(b"b", 0.0) and not limit.take(b"a", 0.0)
     for number in range(100):
         limit.take(bytes([number]), 0.0)

@@ -32,7 +32,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_messages_round_trip(message: messages.Message) -> None:
+def test_messages_round_trip(message: messages.Discv5Message) -> None:
     assert messages.decode(messages.encode(message)) == message
 
 

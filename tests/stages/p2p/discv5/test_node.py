@@ -4,11 +4,11 @@ import ipaddress
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.calls import Call, Purpose
+from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.contact import Contact, closeness
-from rollup_node.stages.p2p.discv5.local_enr import Advertised
-from rollup_node.stages.p2p.discv5.node import REFRESH_SECONDS, Alive, Gone, Moved
-from rollup_node.stages.p2p.discv5.packet_codec import Drop
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
+from rollup_node.stages.p2p.discv5.node import REFRESH_SECONDS, LocalEnrUpdated, NodeAlive, NodeGone
+from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.discv5_nodes import CHAIN, Network, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, THREE = (endpoint(f"127.0.0.{number}") for number in (1, 2, 3))
@@ -78,7 +78,7 @@ def test_only_nodes_of_our_chain_are_found_but_all_are_kept() -> None:
     assert [found.record for found in one.found] == [ours.record]
     assert one.known == {foreign.record.node_id, ours.record.node_id}
     assert one.service.census() == (2, 2, 1, 1, 0)
-    assert {output.record for output in one.outputs(Alive) if isinstance(output, Alive)} == {
+    assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
         foreign.record,
         ours.record,
     }
@@ -103,7 +103,7 @@ def test_a_node_that_is_gone_leaves_the_table_and_comes_back() -> None:
     del network.nodes[TWO]
     network.run(900)
     assert not one.known
-    assert one.outputs(Gone) and isinstance(one.others[-1], Gone)
+    assert one.outputs(NodeGone) and isinstance(one.others[-1], NodeGone)
     network.nodes[TWO] = two
     network.run(130)
     assert one.known == {two.record.node_id}
@@ -116,7 +116,7 @@ def test_a_node_that_lost_its_sessions_is_asked_anew() -> None:
     network.run(2)
     again = network.add("two", TWO)
     assert not len(again.service.channel.sessions)
-    one.service.calls.submit(Call(again.contact, Purpose.CHECK), 1, network.now)
+    one.service.calls.submit(OutgoingCall(again.contact, CallPurpose.CHECK), 1, network.now)
     network.run(1)
     assert len(again.service.channel.sessions) == 1
     assert not again.service.drops
@@ -137,7 +137,7 @@ def test_a_newer_record_is_fetched() -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.service.add_bootnodes([two.contact])
     network.run(2)
-    two.service.set_address(Advertised(CHAIN, TWO.ip, TWO.port, 4001))
+    two.service.set_address(AdvertisedEndpoint(CHAIN, TWO.ip, TWO.port, 4001))
     network.run(400)
     entry = one.service.table.get(two.record.node_id)
     assert entry is not None and entry.record == two.record and two.record.seq == 2
@@ -151,9 +151,9 @@ def test_our_address_is_learned_from_a_majority() -> None:
     nodes = network.add_many(12)
     assert hidden.record.udp(4) is None
     hidden.service.add_bootnodes(node.contact for node in nodes)
-    network.run(20, until=lambda: bool(hidden.outputs(Moved)))
+    network.run(20, until=lambda: bool(hidden.outputs(LocalEnrUpdated)))
     assert hidden.record.udp(4) == (true, 9222) and hidden.record.seq == 2
-    assert hidden.outputs(Moved) == [Moved(hidden.record)]
+    assert hidden.outputs(LocalEnrUpdated) == [LocalEnrUpdated(hidden.record)]
     for node in (hidden, *nodes):
         node.service.wanted = False
     network.run(5 + REFRESH_SECONDS)
@@ -214,11 +214,11 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
     network.run(30)
     for record in outside:
-        one.service.calls.submit(Call(contact_of(record), Purpose.CHECK), 1, network.now)
+        one.service.calls.submit(OutgoingCall(contact_of(record), CallPurpose.CHECK), 1, network.now)
     network.run(5)
     targets = {sending.endpoint for sender, sending in network.log if sender == ONE}
     assert targets == {TWO}
-    assert one.service.drops[Drop.RESTRICTED] == 1
+    assert one.service.drops[PacketDrop.RESTRICTED] == 1
 
 
 @pytest.mark.parametrize("asker", ["198.51.100.7", "8.8.8.8"])
@@ -233,7 +233,7 @@ def test_addresses_of_local_networks_are_not_told_to_strangers(asker: str) -> No
         entry.checks = 1
     stranger.service.add_bootnodes([one.contact])
     network.run(2)
-    call = Call(one.contact, Purpose.FETCH, (256, 255, 254))
+    call = OutgoingCall(one.contact, CallPurpose.FETCH, (256, 255, 254))
     stranger.service.calls.submit(call, 1, network.now)
     network.run(1)
     assert call.answers == 1 and not call.records

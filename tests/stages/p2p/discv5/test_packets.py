@@ -18,7 +18,7 @@ def made(
 ) -> bytes:
     length = len(auth) if size is None else size
     head = magic + bytes([flag]) + NONCE + length.to_bytes(2, "big") + auth
-    return packets.Header(OWN, IV, IV + head).packet(sealed)
+    return packets.PacketHeader(OWN, IV, IV + head).packet(sealed)
 
 
 HANDSHAKE = OTHER + bytes((64, 33)) + bytes(64 + 33)

@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.discv5 import crypto, packets, sessions
 from rollup_node.stages.p2p.discv5.packets import MessagePacket
-from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, Opened, Session, Sessions
+from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, DecryptedMessage, Discv5Session, Sessions
 from tests.support.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
@@ -10,8 +10,8 @@ AT = endpoint("127.0.0.1")
 RANDOM = seeded("sessions")
 
 
-def session(number: int = 0) -> Session:
-    return Session(bytes([number]) * 16, bytes([number]) * 16)
+def session(number: int = 0) -> Discv5Session:
+    return Discv5Session(bytes([number]) * 16, bytes([number]) * 16)
 
 
 def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
@@ -40,7 +40,7 @@ def test_a_session_belongs_to_one_address() -> None:
     packet = sealed(bytes(16), bytes(12), b"hi")
     for other in (endpoint("127.0.0.1", 9), endpoint("127.0.0.2")):
         assert kept.newest(NODE, other) is None and kept.open(packet, other) is None
-    assert kept.open(packet, AT) == Opened(b"hi")
+    assert kept.open(packet, AT) == DecryptedMessage(b"hi")
 
 
 def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
@@ -50,14 +50,14 @@ def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
     newest = kept.newest(NODE, AT)
     assert newest is not None and newest.write_key == bytes([2]) * 16
     opened = [kept.open(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
-    assert opened == [None, Opened(b"hi"), Opened(b"hi")]
+    assert opened == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
 def test_a_message_is_opened_once() -> None:
     kept = Sessions()
     kept.add(NODE, AT, session())
     packet = sealed(bytes(16), bytes(12), b"hi")
-    assert [kept.open(packet, AT), kept.open(packet, AT)] == [Opened(b"hi"), Opened(None)]
+    assert [kept.open(packet, AT), kept.open(packet, AT)] == [DecryptedMessage(b"hi"), DecryptedMessage(None)]
     assert len(kept) == 1
 
 

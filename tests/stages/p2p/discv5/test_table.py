@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.discv5.table import (
     RECHECK_SECONDS,
     REPLACEMENTS,
     RETRY_SECONDS,
-    Table,
+    RoutingTable,
 )
 from tests.support.discv5_nodes import CHAIN, record_of
 
@@ -22,8 +22,8 @@ MANY = [record_of(number, f"127.1.{number >> 8}.{number & 255}") for number in r
 FAR = [record for record in MANY if log_distance(record.node_id, OWN) == 256]
 
 
-def table(records: list[Enr], *, live: bool = False) -> Table:
-    made = Table(OWN, (4,))
+def table(records: list[Enr], *, live: bool = False) -> RoutingTable:
+    made = RoutingTable(OWN, (4,))
     for record in records:
         made.offer(record, 0.0)
         if live:
@@ -115,7 +115,7 @@ def test_nearest_are_sorted_and_without_the_failed() -> None:
 
 
 def test_few_nodes_of_a_network_are_let_in_and_places_come_back() -> None:
-    made = Table(OWN, (4,))
+    made = RoutingTable(OWN, (4,))
     public = [record_of(("public", number), f"8.8.8.{number}", chain=CHAIN) for number in range(1, 100)]
     for record in public:
         made.offer(record, 0.0)
@@ -142,7 +142,7 @@ def test_few_nodes_of_a_network_are_let_in_and_places_come_back() -> None:
     )
 )
 def test_bounds_and_counts_hold_whatever_happens(steps: list[tuple[str, int, float]]) -> None:
-    made = Table(OWN, (4,))
+    made = RoutingTable(OWN, (4,))
     for action, number, now in steps:
         record = POOL[number]
         if action == "offer":

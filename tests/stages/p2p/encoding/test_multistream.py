@@ -6,10 +6,10 @@ from rollup_node.stages.p2p.encoding.multistream import (
     HEADER,
     LONGEST,
     MOST_PROPOSALS,
+    Initiator,
     MultistreamError,
-    Proposer,
     Responder,
-    message,
+    encode_line,
 )
 
 GREETING = bytes.fromhex("132f6d756c746973747265616d2f312e302e300a")
@@ -24,8 +24,8 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     return [*parts, data]
 
 
-def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[Proposer, Responder]:
-    ours, theirs = Proposer(wanted), Responder(served.__contains__)
+def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[Initiator, Responder]:
+    ours, theirs = Initiator(wanted), Responder(served.__contains__)
     for _ in range(2 * len(wanted) + 2):
         for one, other in ((ours, theirs), (theirs, ours)):
             for part in cut(one.take(), sizes):
@@ -46,7 +46,7 @@ def test_both_ends_choose_the_first_in_common(wanted: list[str], served: set[str
 
 
 def test_the_bytes_on_the_wire() -> None:
-    ours = Proposer(["/noise"])
+    ours = Initiator(["/noise"])
     assert ours.take() == GREETING + b"\x07/noise\n"
     theirs = Responder(lambda name: name == "/noise")
     assert theirs.take() == GREETING
@@ -64,29 +64,29 @@ def test_the_bytes_on_the_wire() -> None:
         b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
         b"\x80\x00",
         b"\x03abc",
-        message("/other/1"),
+        encode_line("/other/1"),
     ],
 )
 def test_other_openings_are_refused(data: bytes) -> None:
-    for end in (Proposer(["/a"]), Responder(lambda _: True)):
+    for end in (Initiator(["/a"]), Responder(lambda _: True)):
         with pytest.raises(MultistreamError):
             end.receive(data)
 
 
 def test_lines_and_proposals_are_bounded() -> None:
     with pytest.raises(MultistreamError, match="line of"):
-        Responder(lambda _: True).receive(GREETING + message("/" + "a" * LONGEST))
+        Responder(lambda _: True).receive(GREETING + encode_line("/" + "a" * LONGEST))
     theirs = Responder(lambda _: False)
-    theirs.receive(GREETING + message("/a") * (MOST_PROPOSALS - 1))
+    theirs.receive(GREETING + encode_line("/a") * (MOST_PROPOSALS - 1))
     with pytest.raises(MultistreamError, match="none of them supported"):
-        theirs.receive(message("/a"))
+        theirs.receive(encode_line("/a"))
 
 
 def test_an_answer_that_is_neither_yes_nor_no_is_refused() -> None:
     with pytest.raises(MultistreamError, match="answered"):
-        Proposer(["/a"]).receive(GREETING + message("/b"))
+        Initiator(["/a"]).receive(GREETING + encode_line("/b"))
     with pytest.raises(MultistreamError, match="nothing to propose"):
-        Proposer([])
+        Initiator([])
 
 
 def test_lists_and_unknown_lines_get_a_no() -> None:
@@ -94,17 +94,19 @@ def test_lists_and_unknown_lines_get_a_no() -> None:
     theirs.take()
     assert (
         theirs.receive(
-            message(HEADER) + message("ls") + message("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
+            encode_line(HEADER)
+            + encode_line("ls")
+            + encode_line("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
         )
         is None
     )
-    assert theirs.take() == message("na") * 2
-    assert theirs.receive(message("/a")) == "/a"
+    assert theirs.take() == encode_line("na") * 2
+    assert theirs.receive(encode_line("/a")) == "/a"
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
-    for end in (Proposer(["/a"]), Responder(lambda name: name == "/a")):
+    for end in (Initiator(["/a"]), Responder(lambda name: name == "/a")):
         try:
             end.receive(data)
         except MultistreamError:

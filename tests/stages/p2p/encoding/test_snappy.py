@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
+from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFailure
 
 IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 
@@ -23,14 +23,14 @@ def test_round_trip(data: bytes) -> None:
 def test_the_largest_message() -> None:
     data = bytes(MOST_BYTES)
     assert block_snappy.decompress(block_snappy.compress(data)) == data
-    assert block_snappy.decompress(block_snappy.compress(data + b"\0")) is SnappyFault.TOO_LARGE
+    assert block_snappy.decompress(block_snappy.compress(data + b"\0")) is SnappyFailure.TOO_LARGE
     assert block_snappy.decompress_framed(block_snappy.compress_framed(data)) == data
-    assert block_snappy.decompress_framed(block_snappy.compress_framed(data + b"\0")) is SnappyFault.TOO_LARGE
+    assert block_snappy.decompress_framed(block_snappy.compress_framed(data + b"\0")) is SnappyFailure.TOO_LARGE
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 5, b"\xff" * 20, varint.encode(1 << 32) + b"abc"])
 def test_a_length_that_cannot_be_read(data: bytes) -> None:
-    assert block_snappy.decompress(data) is SnappyFault.NO_LENGTH
+    assert block_snappy.decompress(data) is SnappyFailure.NO_LENGTH
 
 
 def test_a_padded_length_is_read_as_other_nodes_read_it() -> None:
@@ -45,9 +45,9 @@ def test_a_padded_length_is_read_as_other_nodes_read_it() -> None:
 def test_a_claim_is_not_believed() -> None:
     small = varint.encode(MOST_BYTES) + b"\x00a"
     assert block_snappy.declared_length(small) == MOST_BYTES
-    assert block_snappy.decompress(small) is SnappyFault.BAD_DATA
-    assert block_snappy.decompress(varint.encode(0xFFFFFFFF) + bytes(100)) is SnappyFault.TOO_LARGE
-    assert block_snappy.decompress(b"\x05\x10abcd") is SnappyFault.BAD_DATA
+    assert block_snappy.decompress(small) is SnappyFailure.BAD_DATA
+    assert block_snappy.decompress(varint.encode(0xFFFFFFFF) + bytes(100)) is SnappyFailure.TOO_LARGE
+    assert block_snappy.decompress(b"\x05\x10abcd") is SnappyFailure.BAD_DATA
     assert block_snappy.decompress(b"\x00") == b""
 
 
@@ -73,7 +73,7 @@ def chunk(kind: int, body: bytes) -> bytes:
     ],
 )
 def test_frames_that_cannot_be_read(data: bytes) -> None:
-    assert block_snappy.decompress_framed(data) is SnappyFault.BAD_DATA
+    assert block_snappy.decompress_framed(data) is SnappyFailure.BAD_DATA
 
 
 def test_frames_that_may_be_skipped() -> None:
@@ -86,7 +86,7 @@ def test_frames_that_may_be_skipped() -> None:
 def test_a_bomb_of_frames_is_measured_first() -> None:
     bomb = block_snappy.compress_framed(bytes(1 << 16))[len(IDENTIFIER) :]
     assert len(bomb) < 4000
-    assert block_snappy.decompress_framed(IDENTIFIER + bomb * 200) is SnappyFault.TOO_LARGE
+    assert block_snappy.decompress_framed(IDENTIFIER + bomb * 200) is SnappyFailure.TOO_LARGE
 
 
 def test_no_bytes_do_harm() -> None:
@@ -97,4 +97,4 @@ def test_no_bytes_do_harm() -> None:
         for _ in range(chance.randint(0, 5)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         for result in (block_snappy.decompress(bytes(data)), block_snappy.decompress_framed(bytes(data))):
-            assert isinstance(result, bytes | SnappyFault)
+            assert isinstance(result, bytes | SnappyFailure)

@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.gating.accept_limits import MOST_PER_HOST, HalfOpen, is_crowded
+from rollup_node.stages.p2p.gating.accept_limits import MOST_PER_HOST, PendingHandshakes, is_over_host_limit
 
 
 def test_the_oldest_of_the_most_crowded_address_goes() -> None:
-    waiting: HalfOpen[str] = HalfOpen(4)
+    waiting: PendingHandshakes[str] = PendingHandshakes(4)
     for name, ip in [("a", "1"), ("b", "2"), ("c", "2"), ("d", "3")]:
         assert waiting.add(name, ip) is None
     assert waiting.add("e", "4") == "b"
@@ -21,7 +21,7 @@ def test_the_oldest_of_the_most_crowded_address_goes() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.sampled_from("123")), max_size=80))
 def test_never_more_than_allowed(steps: list[tuple[bool, int, str]]) -> None:
-    waiting: HalfOpen[int] = HalfOpen(5)
+    waiting: PendingHandshakes[int] = PendingHandshakes(5)
     inside: set[int] = set()
     for comes, name, ip in steps:
         if comes and name not in inside:
@@ -36,7 +36,7 @@ def test_never_more_than_allowed(steps: list[tuple[bool, int, str]]) -> None:
 
 def test_one_host_has_few_connections() -> None:
     many = ["192.0.2.1", "2001:db8::1"] * (MOST_PER_HOST - 1) + ["::ffff:192.0.2.1", "2001:db8::9"]
-    assert is_crowded("192.0.2.1", many) and not is_crowded("192.0.2.1", many[:-2])
-    assert is_crowded("2001:db8::2", many) and not is_crowded("2001:db8:0:1::1", many)
-    assert not is_crowded("192.0.2.2", many)
-    assert not is_crowded("127.0.0.1", ["127.0.0.1"] * 100), "our own machine"
+    assert is_over_host_limit("192.0.2.1", many) and not is_over_host_limit("192.0.2.1", many[:-2])
+    assert is_over_host_limit("2001:db8::2", many) and not is_over_host_limit("2001:db8:0:1::1", many)
+    assert not is_over_host_limit("192.0.2.2", many)
+    assert not is_over_host_limit("127.0.0.1", ["127.0.0.1"] * 100), "our own machine"

@@ -1,10 +1,10 @@
-from rollup_node.stages.p2p.gating.backoff import Redial
+from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 
 PEER = b"peer"
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    redial = Redial(first=1.0, longest=10.0)
+    redial = PeerBackoff(first=1.0, longest=10.0)
     assert redial.due(PEER) == 0.0
     assert [redial.failed(PEER, 100.0) for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert redial.due(PEER) == 110.0
@@ -15,7 +15,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    redial = Redial()
+    redial = PeerBackoff()
     for number in range(10_050):
         redial.failed(str(number).encode(), 0.0)
     assert redial.due(b"49") == 0.0 and redial.due(b"50") == 1.0

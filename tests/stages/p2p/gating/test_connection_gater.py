@@ -7,19 +7,19 @@ from rollup_node.stages.p2p.addresses.ip import (
     parse_ip,
     parse_subnet,
 )
-from rollup_node.stages.p2p.gating.connection_gater import Gater
+from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
 
 PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
 HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
 
 
 def test_everybody_is_let_in_at_first() -> None:
-    assert Gater().refuses_ip(HERE, 0) is None
-    assert Gater().refuses_peer(PEER, 0) is None
+    assert ConnectionGater().refuses_ip(HERE, 0) is None
+    assert ConnectionGater().refuses_peer(PEER, 0) is None
 
 
 def test_only_networks_of_netrestrict() -> None:
-    gater = Gater((parse_subnet("127.0.0.0/8"), parse_subnet("fd00::/8")))
+    gater = ConnectionGater((parse_subnet("127.0.0.0/8"), parse_subnet("fd00::/8")))
     assert gater.refuses_ip(parse_ip("127.1.2.3"), 0) is None
     assert gater.refuses_ip(parse_ip("fd00::1"), 0) is None
     for text in ("192.0.2.1", "::1", "128.0.0.1"):
@@ -27,7 +27,7 @@ def test_only_networks_of_netrestrict() -> None:
 
 
 def test_whom_an_operator_lets_in_is_neither_blocked_nor_banned() -> None:
-    gater = Gater(blocked_peers={PEER}, peer_bans={PEER: 10.0, OTHER: 10.0})
+    gater = ConnectionGater(blocked_peers={PEER}, peer_bans={PEER: 10.0, OTHER: 10.0})
     assert gater.let_in(PEER) and gater.refuses_peer(PEER, 0) is None
     assert not gater.let_in(PEER) and gater.refuses_peer(OTHER, 0) == "peer banned"
 
@@ -38,14 +38,14 @@ def test_addresses_of_one_host_count_together() -> None:
 
 
 def test_blocks_stay_and_bans_end() -> None:
-    gater = Gater()
+    gater = ConnectionGater()
     gater.blocked_peers.add(PEER)
     gater.blocked_ips.add(HERE)
     gater.blocked_subnets.add(parse_subnet("198.51.100.0/24"))
     assert gater.refuses_peer(PEER, 1e12) == "peer blocked"
     assert gater.refuses_ip(HERE, 1e12) == "address blocked"
     assert gater.refuses_ip(THERE, 1e12) == "subnet blocked"
-    gater = Gater(peer_bans={PEER: 10.0, OTHER: 20.0}, ip_bans={HERE: 10.0})
+    gater = ConnectionGater(peer_bans={PEER: 10.0, OTHER: 20.0}, ip_bans={HERE: 10.0})
     assert gater.refuses_peer(PEER, 9.9) == "peer banned"
     assert gater.refuses_ip(HERE, 9.9) == "address banned"
     assert gater.expired(9.9) == ([], [])

@@ -1,8 +1,8 @@
-from rollup_node.stages.p2p.gating.connection_manager import SILENCE, Candidate, ConnectionManager
+from rollup_node.stages.p2p.gating.connection_manager import SILENCE, ConnectionManager, TrimCandidate
 
 
-def peers(count: int, since: float = 0.0) -> list[Candidate]:
-    return [Candidate(bytes([number]), since + number, True, 2) for number in range(count)]
+def peers(count: int, since: float = 0.0) -> list[TrimCandidate]:
+    return [TrimCandidate(bytes([number]), since + number, True, 2) for number in range(count)]
 
 
 def manager(low: int = 3, high: int = 5, grace: float = 30.0) -> ConnectionManager:

@@ -1,8 +1,8 @@
 """IHAVE, IWANT and promises, with their bounds."""
 
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
-from rollup_node.stages.p2p.gossipsub.rpc import Have
+from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed
 
 
@@ -41,7 +41,7 @@ def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
     assert world.scores.total(bad) == -16.0
     world.accept(members[0], b"block")
     world.beat()
-    world.control(bad, want=[id_of(b"block")], have=[Have(TOPIC, made_up(1))])
+    world.control(bad, want=[id_of(b"block")], have=[IHave(TOPIC, made_up(1))])
     assert not world.said(bad).rpcs
 
 
@@ -64,14 +64,14 @@ def test_what_is_lacking_is_asked_for() -> None:
     world = World()
     (a,) = world.add_members(1)
     world.accept(a, b"known")
-    world.control(a, have=[Have(TOPIC, [id_of(b"known"), id_of(b"new")]), Have(OTHER_TOPIC, made_up(2))])
+    world.control(a, have=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, made_up(2))])
     assert world.said(a).want == [id_of(b"new")]
 
 
 def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
     world = World()
     a, b = world.add_members(2)
-    world.control(a, have=[Have(TOPIC, [id_of(b"new")])])
+    world.control(a, have=[IHave(TOPIC, [id_of(b"new")])])
     world.accept(b, b"new")
     world.beat(8)
     assert world.scores.snapshot(a).behaviour == 0.0
@@ -80,9 +80,9 @@ def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
 def test_a_refused_message_keeps_the_promise() -> None:
     world = World()
     (a,) = world.add_members(1)
-    world.control(a, have=[Have(TOPIC, [id_of(b"new")])])
+    world.control(a, have=[IHave(TOPIC, [id_of(b"new")])])
     (incoming,) = world.message(a, b"new")
-    world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+    world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     world.beat(8)
     assert world.scores.snapshot(a).behaviour == 0.0
 
@@ -90,7 +90,7 @@ def test_a_refused_message_keeps_the_promise() -> None:
 def test_a_broken_promise_is_misbehaviour() -> None:
     world = World()
     (a,) = world.add_members(1)
-    world.control(a, have=[Have(TOPIC, made_up(50))])
+    world.control(a, have=[IHave(TOPIC, made_up(50))])
     world.beat(6)
     assert world.scores.snapshot(a).behaviour == 0.0
     world.beat()
@@ -103,17 +103,17 @@ def test_asks_are_bounded_per_heartbeat() -> None:
     (a,) = world.add_members(1)
     asked = 0
     for number in range(30):
-        world.control(a, have=[Have(TOPIC, made_up(100, 1000 * number))])
+        world.control(a, have=[IHave(TOPIC, made_up(100, 1000 * number))])
         asked += len(world.said(a).want)
     assert asked == 1000, "ten messages"
     world.beat()
     world.said(a)
     for number in range(3):
-        world.control(a, have=[Have(TOPIC, made_up(3000, 10_000 * number))])
+        world.control(a, have=[IHave(TOPIC, made_up(3000, 10_000 * number))])
     assert len(world.said(a).want) == 5000, "five thousand ids"
     world.beat()
     world.said(a)
-    world.control(a, have=[Have(TOPIC, made_up(6000, 1 << 40))])
+    world.control(a, have=[IHave(TOPIC, made_up(6000, 1 << 40))])
     assert len(world.said(a).want) == 5000
 
 

@@ -1,12 +1,12 @@
-"""Promises: kept by anybody, broken after their time, counted once."""
+"""GossipPromises: kept by anybody, broken after their time, counted once."""
 
-from rollup_node.stages.p2p.gossipsub.promises import Promises
+from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 
 A, B = b"a" * 20, b"b" * 20
 
 
 def test_promises() -> None:
-    promises = Promises(3.0)
+    promises = GossipPromises(3.0)
     promises.add(b"p", A, 10.0)
     promises.add(b"p", A, 12.0)
     promises.add(b"q", A, 12.0)

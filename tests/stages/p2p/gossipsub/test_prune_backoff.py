@@ -1,10 +1,10 @@
 """Backoffs: never shortened, over after their time and some slack, bounded."""
 
-from rollup_node.stages.p2p.gossipsub.prune_backoff import MOST_PER_TOPIC, Backoff
+from rollup_node.stages.p2p.gossipsub.prune_backoff import MOST_PER_TOPIC, PruneBackoff
 
 
 def test_backoff() -> None:
-    backoff = Backoff(2.0)
+    backoff = PruneBackoff(2.0)
     assert backoff.end("t", b"p") is None and not backoff.holds("t", b"p")
     backoff.add("t", b"p", 60.0, 100.0)
     backoff.add("t", b"p", 10.0, 100.0)
@@ -16,7 +16,7 @@ def test_backoff() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    backoff = Backoff(2.0)
+    backoff = PruneBackoff(2.0)
     for number in range(MOST_PER_TOPIC + 10):
         backoff.add("t", number.to_bytes(4, "big"), 60.0, 0.0)
     assert len(backoff) == MOST_PER_TOPIC and not backoff.holds("t", bytes(4))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from rollup_node.stages.p2p.encoding.snappy import SnappyFault
+from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
-from rollup_node.stages.p2p.gossipsub.message import Incoming, Verdict
+from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB, MESHSUB_10, MESHSUB_11, GossipParams
-from rollup_node.stages.p2p.gossipsub.router import Malformed
-from rollup_node.stages.p2p.gossipsub.rpc import Control, Message, Prune, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, PubsubMessage, Rpc, Subscription
 from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed, read_frames
 
 LARGE = bytes(range(256)) * 8
@@ -48,16 +48,18 @@ def test_a_message_is_held_until_the_verdict() -> None:
     world = World()
     a, b, c = world.add_members(3)
     found = world.message(a, b"block")
-    assert found == [Incoming(id_of(b"block"), TOPIC, a, b"block")]
+    assert found == [UnvalidatedMessage(id_of(b"block"), TOPIC, a, b"block")]
     assert not world.said(b).messages
-    assert world.router.verdict(found[0].id, Verdict.ACCEPT, world.now) == 2
-    assert world.said(b).messages == world.said(c).messages == [Message(TOPIC, packed(b"block"))]
+    assert world.router.verdict(found[0].id, ValidationResult.ACCEPT, world.now) == 2
+    assert world.said(b).messages == world.said(c).messages == [PubsubMessage(TOPIC, packed(b"block"))]
     assert not world.said(a).messages
-    assert world.router.verdict(found[0].id, Verdict.ACCEPT, world.now) == 0, "a second verdict changes nothing"
+    assert world.router.verdict(found[0].id, ValidationResult.ACCEPT, world.now) == 0, (
+        "a second verdict changes nothing"
+    )
 
 
-@pytest.mark.parametrize("verdict", [Verdict.IGNORE, Verdict.REJECT])
-def test_what_is_not_accepted_goes_nowhere(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [ValidationResult.IGNORE, ValidationResult.REJECT])
+def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
     world = World()
     a, b = world.add_members(2)
     (incoming,) = world.message(a, b"block")
@@ -74,7 +76,7 @@ def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
     a, b, c = world.add_members(3)
     (incoming,) = world.message(a, b"block")
     assert world.message(b, b"block") == [] and world.message(b, b"block") == []
-    assert world.router.verdict(incoming.id, Verdict.ACCEPT, world.now) == 1
+    assert world.router.verdict(incoming.id, ValidationResult.ACCEPT, world.now) == 1
     assert world.said(c).messages and not world.said(b).messages
     counts = world.router.take_counts()
     assert (counts["DUPLICATE_MESSAGE"], counts["DELIVER_MESSAGE"]) == (2, 1)
@@ -83,10 +85,10 @@ def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
 def test_several_messages_in_one() -> None:
     world = World()
     a, b = world.add_members(2)
-    found = world.tell(a, Rpc(messages=[Message(TOPIC, packed(bytes([n]))) for n in range(5)]))
+    found = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, packed(bytes([n]))) for n in range(5)]))
     assert [each.content for each in found] == [bytes([n]) for n in range(5)]
     for each in found:
-        world.router.verdict(each.id, Verdict.ACCEPT, world.now)
+        world.router.verdict(each.id, ValidationResult.ACCEPT, world.now)
     assert len(world.said(b).messages) == 5
 
 
@@ -99,14 +101,14 @@ def test_messages_of_topics_not_joined_are_not_heard() -> None:
 def test_what_does_not_decompress_is_judged_as_such() -> None:
     world = World()
     (a,) = world.add_members(1)
-    (incoming,) = world.tell(a, Rpc(messages=[Message(TOPIC, b"\xff\xff")]))
-    assert incoming.content is SnappyFault.NO_LENGTH
+    (incoming,) = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, b"\xff\xff")]))
+    assert incoming.content is SnappyFailure.NO_LENGTH
 
 
 def test_authored_messages_are_refused_unseen() -> None:
     world = World()
     a, b = world.add_members(2)
-    raw = gossip_wire.encode(Rpc(messages=[Message(TOPIC, packed(b"block"))]))
+    raw = gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, packed(b"block"))]))
     authored = raw[:1] + bytes([raw[1] + 3]) + b"\x0a\x01z" + raw[2:]
     assert gossip_wire.decode(authored).messages[0].authored
     assert world.router.receive(a, authored, world.now) == []
@@ -120,7 +122,7 @@ def test_verdicts_that_do_not_come_are_given_up() -> None:
     (incoming,) = world.message(a, b"block")
     world.beat(7)
     assert len(world.router.inbox.pending) == 0
-    assert world.router.verdict(incoming.id, Verdict.ACCEPT, world.now) == 0 and not world.said(b).messages
+    assert world.router.verdict(incoming.id, ValidationResult.ACCEPT, world.now) == 0 and not world.said(b).messages
 
 
 def test_a_block_that_comes_again() -> None:
@@ -138,7 +140,7 @@ def test_publishing_to_the_mesh() -> None:
     members = world.add_members(8)
     outsider = world.add("out")
     assert world.router.publish(TOPIC, packed(b"own"), world.now) == 8
-    assert all(world.said(peer).messages == [Message(TOPIC, packed(b"own"))] for peer in members)
+    assert all(world.said(peer).messages == [PubsubMessage(TOPIC, packed(b"own"))] for peer in members)
     assert not world.said(outsider).messages
     assert world.router.publish(TOPIC, packed(b"own"), world.now) is None
     assert world.message(members[0], b"own") == [], "our own message does not come back"
@@ -266,14 +268,16 @@ def test_a_graylisted_peer_is_not_listened_to() -> None:
     a, b = world.add_members(2)
     world.scores.penalize(a, 8)
     assert world.message(a, b"block") == []
-    world.tell(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)], control=Control(prune=[Prune(TOPIC, 60)])))
+    world.tell(
+        a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)], control=ControlMessage(prune=[Prune(TOPIC, 60)]))
+    )
     assert a in world.mesh and list(world.router.topic_peers(OTHER_TOPIC)) == [a]
     assert len(world.message(b, b"block")) == 1
 
 
 def test_topics_told_before_we_can_write() -> None:
     world = World()
-    early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [Message(TOPIC, packed(b"block"))])
+    early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [PubsubMessage(TOPIC, packed(b"block"))])
     assert world.tell(b"early", early) == []
     world.add("early", joins=False)
     assert list(world.router.topic_peers(TOPIC)) == [b"early"]
@@ -295,7 +299,7 @@ def test_peers_that_come_again_and_go() -> None:
     assert world.router.next_frame(a) is None and world.router.receive(a, b"", world.now) == []
     (incoming,) = world.message(b, b"block")
     world.router.remove_peer(b, world.now)
-    assert world.router.verdict(incoming.id, Verdict.REJECT, world.now) == 0
+    assert world.router.verdict(incoming.id, ValidationResult.REJECT, world.now) == 0
     counts = world.router.take_counts()
     assert (counts["ADD_PEER"], counts["REMOVE_PEER"]) == (3, 3) and not world.router.take_counts()
 
@@ -304,5 +308,5 @@ def test_what_is_malformed_is_said() -> None:
     world = World()
     (a,) = world.add_members(1)
     found = world.router.receive(a, b"\x12\x05ab", world.now)
-    assert isinstance(found, Malformed) and "ends within" in found.reason
+    assert isinstance(found, MalformedRpc) and "ends within" in found.reason
     assert read_frames([]) == []

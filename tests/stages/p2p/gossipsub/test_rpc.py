@@ -10,13 +10,13 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.rpc import (
     MOST_FIELDS,
-    Control,
-    Have,
-    Message,
+    ControlMessage,
+    IHave,
     Prune,
+    PubsubMessage,
     Rpc,
+    RpcDecodeError,
     Subscription,
-    WireError,
 )
 
 topics = st.text(max_size=12)
@@ -37,17 +37,17 @@ def listed(rpc: Rpc) -> object:
 @settings(max_examples=80)
 @given(
     st.lists(st.builds(Subscription, topics, st.booleans()), max_size=3),
-    st.lists(st.builds(Message, topics, st.binary(max_size=50), st.just(False)), max_size=3),
+    st.lists(st.builds(PubsubMessage, topics, st.binary(max_size=50), st.just(False)), max_size=3),
     st.builds(
-        Control,
-        st.lists(st.builds(Have, topics, ids), max_size=3),
+        ControlMessage,
+        st.lists(st.builds(IHave, topics, ids), max_size=3),
         ids,
         st.lists(topics, max_size=3),
         st.lists(st.builds(Prune, topics, st.none() | st.integers(0, (1 << 64) - 1)), max_size=3),
         ids,
     ),
 )
-def test_round_trip(subscriptions: list[Subscription], messages: list[Message], control: Control) -> None:
+def test_round_trip(subscriptions: list[Subscription], messages: list[PubsubMessage], control: ControlMessage) -> None:
     rpc = Rpc(subscriptions, messages, control)
     assert listed(gossip_wire.decode(gossip_wire.encode(rpc))) == listed(rpc)
 
@@ -56,12 +56,12 @@ def test_bytes_as_others_write_them() -> None:
     """By hand, from the protobuf definition in the Gossipsub specifications."""
     written = {
         b"\x0a\x07\x08\x01\x12\x03t/0": Rpc(subscriptions=[Subscription("t/0", True)]),
-        b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[Message("t/0", b"hi")]),
-        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=Control(have=[Have("t/0", [b"id"])])),
-        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=Control(want=[b"id"])),
-        b"\x1a\x07\x1a\x05\x0a\x03t/0": Rpc(control=Control(graft=["t/0"])),
-        b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=Control(prune=[Prune("t/0", 60)])),
-        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=Control(dont_want=[b"id"])),
+        b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[PubsubMessage("t/0", b"hi")]),
+        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=ControlMessage(have=[IHave("t/0", [b"id"])])),
+        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=ControlMessage(want=[b"id"])),
+        b"\x1a\x07\x1a\x05\x0a\x03t/0": Rpc(control=ControlMessage(graft=["t/0"])),
+        b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=ControlMessage(prune=[Prune("t/0", 60)])),
+        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(dont_want=[b"id"])),
     }
     for raw, rpc in written.items():
         assert gossip_wire.encode(rpc) == raw
@@ -69,7 +69,7 @@ def test_bytes_as_others_write_them() -> None:
 
 
 def test_a_frame_has_its_length_before_it() -> None:
-    rpc = Rpc(messages=[Message("t", bytes(300))])
+    rpc = Rpc(messages=[PubsubMessage("t", bytes(300))])
     body = gossip_wire.encode(rpc)
     assert gossip_wire.frame(rpc) == varint.encode(len(body)) + body
 
@@ -83,16 +83,16 @@ def test_authored_messages_are_marked(field: int, value: bytes) -> None:
 
 
 def test_what_is_missing_or_not_text() -> None:
-    assert gossip_wire.decode(protobuf.data(2, b"")).messages == (Message("", b""),)
+    assert gossip_wire.decode(protobuf.data(2, b"")).messages == (PubsubMessage("", b""),)
     odd = gossip_wire.decode(protobuf.data(2, protobuf.data(4, b"\xff\xfe")))
     assert odd.messages[0].topic == "\ufffd\ufffd"
     assert gossip_wire.decode(protobuf.data(9, b"unknown") + protobuf.number(10, 5)) == Rpc(
-        control=Control([], [], [], [], [])
+        control=ControlMessage([], [], [], [], [])
     )
 
 
 def test_control_parts_add_up() -> None:
-    raw = b"".join(gossip_wire.encode(Rpc(control=Control(graft=[topic]))) for topic in "ab")
+    raw = b"".join(gossip_wire.encode(Rpc(control=ControlMessage(graft=[topic]))) for topic in "ab")
     assert list(gossip_wire.decode(raw).control.graft) == ["a", "b"]
 
 
@@ -110,7 +110,7 @@ def test_control_parts_add_up() -> None:
     ],
 )
 def test_what_is_malformed(raw: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(RpcDecodeError):
         gossip_wire.decode(raw)
 
 
@@ -119,16 +119,16 @@ def test_fields_are_bounded_over_all_parts() -> None:
     assert len(gossip_wire.decode(fits).control.want) == MOST_FIELDS - 2
     for parts in (1, 2, 5):
         share = protobuf.data(2, protobuf.data(1, b"i") * (MOST_FIELDS // parts))
-        with pytest.raises(WireError, match="fields"):
+        with pytest.raises(RpcDecodeError, match="fields"):
             gossip_wire.decode(protobuf.data(3, share * parts))
-    with pytest.raises(WireError, match="fields"):
+    with pytest.raises(RpcDecodeError, match="fields"):
         gossip_wire.decode(protobuf.data(2, b"") * (MOST_FIELDS + 1))
 
 
 def test_no_bytes_do_harm() -> None:
     chance = random.Random(2)
-    control = Control([Have("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
-    good = gossip_wire.encode(Rpc([Subscription("t", True)], [Message("t", b"data")], control))
+    control = ControlMessage([IHave("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
+    good = gossip_wire.encode(Rpc([Subscription("t", True)], [PubsubMessage("t", b"data")], control))
     for _ in range(500):
         data = bytearray(good if chance.random() < 0.8 else chance.randbytes(chance.randint(0, 80)))
         for _ in range(chance.randint(1, 5)):
@@ -136,7 +136,7 @@ def test_no_bytes_do_harm() -> None:
                 data[chance.randrange(len(data))] = chance.randrange(256)
         try:
             gossip_wire.decode(bytes(data))
-        except WireError:
+        except RpcDecodeError:
             continue
 
 
@@ -146,6 +146,6 @@ def test_what_a_stranger_appends_to_a_good_message_does_no_harm() -> None:
     group = b"\x7b\x08\x01\x7c"
     for more in (protobuf.number(15, 1) * (MOST_FIELDS + 1), group, protobuf.number(15, 1) + group * 10):
         read = gossip_wire.decode(protobuf.data(2, good + more))
-        assert listed(read) == listed(Rpc(messages=[Message("topic", b"block")]))
-    with pytest.raises(WireError, match="more than"):
+        assert listed(read) == listed(Rpc(messages=[PubsubMessage("topic", b"block")]))
+    with pytest.raises(RpcDecodeError, match="more than"):
         gossip_wire.decode(protobuf.data(2, good + protobuf.number(15, 1) * 100) * (MOST_FIELDS // 20))

@@ -1,10 +1,10 @@
 """The queue of one peer."""
 
-from rollup_node.stages.p2p.gossipsub.rpc_queue import Outbox
+from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
 
 
 def test_order_and_bounds() -> None:
-    outbox = Outbox(3, 100)
+    outbox = RpcQueue(3, 100)
     assert outbox.push(b"one") and outbox.push(b"two") and outbox.push(b"now", urgent=True)
     assert not outbox.push(b"four") and not outbox.push(b"four", urgent=True)
     assert outbox.bytes == 9 and len(outbox) == 3

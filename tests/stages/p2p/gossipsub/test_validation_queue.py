@@ -3,10 +3,10 @@
 import random
 
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFault
-from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFailure
+from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, GossipParams
-from rollup_node.stages.p2p.gossipsub.rpc import Message, Rpc
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from tests.support.gossip_world import TOPIC, World, packed
 
 
@@ -16,7 +16,7 @@ def test_waiting_messages_are_bounded_and_can_come_again() -> None:
     held = [found for number in range(MOST_PENDING + 5) for found in world.message(a, number.to_bytes(4, "big"))]
     assert len(held) == len(world.router.inbox.pending) == MOST_PENDING
     assert world.message(a, b"late") == []
-    world.router.verdict(held[0].id, Verdict.IGNORE, world.now)
+    world.router.verdict(held[0].id, ValidationResult.IGNORE, world.now)
     assert len(world.message(a, b"late")) == 1, "what found no room was not marked as seen"
 
 
@@ -27,7 +27,7 @@ def test_waiting_messages_are_bounded_in_bytes() -> None:
     held = 0
     for number, peer in enumerate(peers * 2):
         data = packed(bytes([number]) + bytes(MOST_BYTES - 1000))
-        held += len(world.tell(peer, Rpc(messages=[Message(TOPIC, data)])))
+        held += len(world.tell(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
     assert held == 6 and world.router.inbox.pending.bytes <= 64 << 20 and len(bomb) < 600_000
     world.beat(8)
     assert world.router.inbox.pending.bytes == 0
@@ -53,7 +53,7 @@ def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
     a, b, c = world.add_members(3)
     (incoming,) = world.message(a, bytes(50_000))
     world.message(b, bytes(50_000))
-    world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+    world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     left = [world.router.peers.all[peer].allowance for peer in (a, b, c)]
     assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
 
@@ -64,14 +64,14 @@ def test_bombs_cost_their_size_once_and_then_nothing() -> None:
     unpacked = 0
     for number in range(200):
         data = packed(number.to_bytes(2, "big") + bytes(MOST_BYTES - 100))
-        for incoming in world.tell(a, Rpc(messages=[Message(TOPIC, data)])):
+        for incoming in world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             unpacked += 1
-            world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+            world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     assert unpacked <= 7
     claim = varint.encode(MOST_BYTES) + b"\x00a"
     world.beat(40)
-    (incoming,) = world.tell(a, Rpc(messages=[Message(TOPIC, claim)]))
-    assert incoming.content is SnappyFault.BAD_DATA
+    (incoming,) = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, claim)]))
+    assert incoming.content is SnappyFailure.BAD_DATA
 
 
 def test_seen_ids_are_bounded() -> None:
@@ -79,9 +79,9 @@ def test_seen_ids_are_bounded() -> None:
     (a,) = world.add_members(1)
     chance = random.Random(1)
     for _ in range(70):
-        messages = [Message(TOPIC, packed(chance.randbytes(8))) for _ in range(100)]
+        messages = [PubsubMessage(TOPIC, packed(chance.randbytes(8))) for _ in range(100)]
         for incoming in world.tell(a, Rpc(messages=messages)):
-            world.router.verdict(incoming.id, Verdict.REJECT, world.now)
+            world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     assert len(world.router.inbox._seen) == 7000
     world.now += 66
     world.beat()

@@ -1,12 +1,12 @@
 import pytest
 
-from rollup_node.stages.p2p.gossipsub.work_budget import ALL, FEWEST, MOST_SAVED, WorkShares
+from rollup_node.stages.p2p.gossipsub.work_budget import ALL, FEWEST, MOST_SAVED, WorkBudget
 
 A, B = b"a", b"b"
 
 
 def test_a_debt_is_paid_at_the_rate_of_a_share() -> None:
-    shares = WorkShares()
+    shares = WorkBudget()
     assert shares.pause(A, 0.0) == 0.0
     shares.charge(A, 0.1, 0.0)
     assert shares.pause(A, 0.0) == pytest.approx(0.1 * FEWEST / ALL)
@@ -15,14 +15,14 @@ def test_a_debt_is_paid_at_the_rate_of_a_share() -> None:
 
 
 def test_the_more_peers_the_smaller_the_share() -> None:
-    shares = WorkShares()
+    shares = WorkBudget()
     for number in range(4 * FEWEST):
         shares.charge(bytes([number]), 0.1, 0.0)
     assert shares.pause(b"\x00", 0.0) == pytest.approx(0.1 * 4 * FEWEST / ALL)
 
 
 def test_little_is_saved() -> None:
-    shares = WorkShares()
+    shares = WorkBudget()
     shares.charge(A, 0.0, 0.0)
     shares.charge(A, MOST_SAVED, 1e6)
     assert shares.pause(A, 1e6) == 0.0
@@ -31,7 +31,7 @@ def test_little_is_saved() -> None:
 
 
 def test_who_is_gone_is_forgotten() -> None:
-    shares = WorkShares()
+    shares = WorkBudget()
     shares.charge(A, 1.0, 0.0)
     shares.forget(A)
     shares.forget(B)

@@ -5,18 +5,20 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.host.identify import Identified, IdentifyError
+from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 
 HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/ip6/2001:db8::1/tcp/1")
 
 
 def test_what_is_written_is_read() -> None:
     raw = identify.encode(b"key", [HERE, THERE], ["/a/1", "/b/1"], THERE, "optimism")
-    assert identify.decode(raw) == Identified(b"key", (HERE, THERE), ("/a/1", "/b/1"), THERE, "ipfs/0.1.0", "optimism")
+    assert identify.decode(raw) == IdentifyMessage(
+        b"key", (HERE, THERE), ("/a/1", "/b/1"), THERE, "ipfs/0.1.0", "optimism"
+    )
 
 
 def test_what_is_missing_is_nothing() -> None:
-    assert identify.decode(b"") == Identified(None, (), (), None, None, None)
+    assert identify.decode(b"") == IdentifyMessage(None, (), (), None, None, None)
     assert identify.encode(b"k", [], [], None, "a") == bytes.fromhex("0a016b2a0a697066732f302e312e30320161")
 
 
@@ -39,7 +41,7 @@ def test_lists_and_texts_are_bounded() -> None:
 def test_a_push_changes_what_it_names() -> None:
     before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
     push = identify.decode(protobuf.data(3, "/b/1"))
-    after = identify.merged(before, push)
+    after = identify.merge_push(before, push)
     assert after.protocols == ("/b/1",)
     assert after._replace(protocols=("/a/1",)) == before
 

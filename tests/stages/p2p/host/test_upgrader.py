@@ -2,25 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.encoding.multistream import MultistreamError, message
-from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, Upgrade, Upgraded
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.encoding.multistream import MultistreamError, encode_line
+from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 
-OURS, THEIRS = Identity(b"\x01" * 32), Identity(b"\x02" * 32)
+OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 
 
-def ends(early: bool = True, their_early: bool = True, expected: bytes | None = None) -> tuple[Upgrade, Upgrade]:
+def ends(early: bool = True, their_early: bool = True, expected: bytes | None = None) -> tuple[Upgrader, Upgrader]:
     keys = [NoiseKeys(bytes([number]) * 32, bytes([number + 1]) * 32) for number in (3, 5)]
     return (
-        Upgrade(OURS, keys[0], initiator=True, expected=expected, offer_early=early),
-        Upgrade(THEIRS, keys[1], initiator=False, offer_early=their_early),
+        Upgrader(OURS, keys[0], initiator=True, expected=expected, offer_early=early),
+        Upgrader(THEIRS, keys[1], initiator=False, offer_early=their_early),
     )
 
 
-def run(ours: Upgrade, theirs: Upgrade, sizes: list[int]) -> tuple[Upgraded, Upgraded]:
+def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedConnection, UpgradedConnection]:
     """Passes bytes both ways, cut by the sizes, until both ends are done."""
-    done: dict[bool, Upgraded] = {}
+    done: dict[bool, UpgradedConnection] = {}
     for _ in range(12):
         for is_ours, writer, reader in ((True, ours, theirs), (False, theirs, ours)):
             raw = writer.take()
@@ -43,7 +43,7 @@ def test_upgrades_work_however_the_bytes_are_cut(early: bool, their_early: bool,
 
 @pytest.mark.parametrize("early", [True, False])
 def test_bytes_right_after_the_upgrade_are_kept(early: bool) -> None:
-    """The dialler may send its first streams together with the last message of its upgrade."""
+    """The dialler may send its first streams together with the last encode_line of its upgrade."""
     ours, theirs = ends(early, early)
     result = None
     while result is None:
@@ -62,16 +62,16 @@ def test_the_wrong_peer_is_refused() -> None:
 def test_other_protocols_are_refused() -> None:
     ours, theirs = ends()
     with pytest.raises(MultistreamError):
-        ours.receive(message("/multistream/1.0.0") + message("na"))
-    theirs.receive(message("/multistream/1.0.0") + message("/tls/1.0.0"))
-    assert theirs.take().endswith(message("na"))
+        ours.receive(encode_line("/multistream/1.0.0") + encode_line("na"))
+    theirs.receive(encode_line("/multistream/1.0.0") + encode_line("/tls/1.0.0"))
+    assert theirs.take().endswith(encode_line("na"))
 
 
 @given(st.booleans(), st.binary(max_size=300))
 def test_any_bytes_are_taken_or_refused(initiator: bool, raw: bytes) -> None:
     ours, theirs = ends()
     end = ours if initiator else theirs
-    for data in (raw, message("/multistream/1.0.0") + message("/noise") + raw):
+    for data in (raw, encode_line("/multistream/1.0.0") + encode_line("/noise") + raw):
         try:
             assert end.receive(data) is None
         except UPGRADE_ERRORS:

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.muxer.yamux import (
     LONGEST_FRAME,
     WINDOW,
-    Ended,
-    Event,
+    DataReceived,
     GoAwayCode,
-    Opened,
-    Ponged,
-    Received,
-    Reset,
-    Session,
-    WentAway,
-    WindowOpened,
+    GoAwayReceived,
+    PingAckReceived,
+    StreamEnded,
+    StreamOpened,
+    StreamReset,
+    WindowUpdated,
     YamuxError,
+    YamuxEvent,
+    YamuxSession,
 )
 
 SYN, ACK, FIN, RST = 1, 2, 4, 8
@@ -29,18 +29,18 @@ def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"", ve
     return struct.pack(">BBHII", version, kind, flags, stream, length) + body
 
 
-def taken(session: Session) -> bytes:
+def taken(session: YamuxSession) -> bytes:
     return b"".join(session.take())
 
 
-def pair() -> tuple[Session, Session]:
-    return Session(initiator=True), Session(initiator=False)
+def pair() -> tuple[YamuxSession, YamuxSession]:
+    return YamuxSession(initiator=True), YamuxSession(initiator=False)
 
 
-def opened() -> tuple[Session, int]:
+def opened() -> tuple[YamuxSession, int]:
     """A responder with one stream of the other end."""
-    session = Session(initiator=False)
-    assert session.receive(frame(1, SYN, 1, 0)) == [Opened(1)]
+    session = YamuxSession(initiator=False)
+    assert session.receive(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
     assert taken(session) == frame(1, ACK, 1, 0)
     return session, 1
 
@@ -75,7 +75,7 @@ ACTIONS = st.lists(
 class End:
     """One end with an application: what it sent and got on each stream."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: YamuxSession) -> None:
         self.session = session
         self.sent: dict[int, int] = {}
         self.got: dict[int, int] = {}
@@ -100,15 +100,15 @@ class End:
             self.session.reset(stream)
             self.reset.add(stream)
 
-    def take_in(self, events: list[Event]) -> None:
+    def take_in(self, events: list[YamuxEvent]) -> None:
         for event in events:
-            if isinstance(event, Received):
+            if isinstance(event, DataReceived):
                 self.got[event.stream] = self.got.get(event.stream, 0) + len(event.data)
                 self.unread[event.stream] = self.unread.get(event.stream, 0) + len(event.data)
                 assert self.unread[event.stream] <= WINDOW
-            elif isinstance(event, Ended):
+            elif isinstance(event, StreamEnded):
                 self.ended.add(event.stream)
-            elif isinstance(event, Reset):
+            elif isinstance(event, StreamReset):
                 self.reset.add(event.stream)
 
 
@@ -143,13 +143,13 @@ def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
         assert size <= LONGEST_FRAME
         sent += size
     assert sent == WINDOW and ours.sendable(stream) == 0
-    received = [event for event in theirs.receive(taken(ours)) if isinstance(event, Received)]
+    received = [event for event in theirs.receive(taken(ours)) if isinstance(event, DataReceived)]
     assert sum(len(event.data) for event in received) == WINDOW
     taken(theirs)
     theirs.consumed(stream, WINDOW // 2 - 1)
     assert theirs.take() == []
     theirs.consumed(stream, 1)
-    assert ours.receive(taken(theirs)) == [WindowOpened(stream)]
+    assert ours.receive(taken(theirs)) == [WindowUpdated(stream)]
     assert ours.sendable(stream) == WINDOW // 2
 
 
@@ -165,7 +165,7 @@ def test_a_violation_shows_in_the_header_before_any_body() -> None:
     with pytest.raises(YamuxError):
         session.receive(frame(0, 0, stream, WINDOW + 1))
     with pytest.raises(YamuxError, match="stream that is gone"):
-        Session(initiator=False).receive(frame(0, 0, 5, (1 << 32) - 1))
+        YamuxSession(initiator=False).receive(frame(0, 0, 5, (1 << 32) - 1))
 
 
 @pytest.mark.parametrize(
@@ -192,15 +192,19 @@ def test_streams_end_in_each_direction_alone() -> None:
     session, stream = opened()
     session.end(stream)
     assert session.send(stream, memoryview(b"late")) == 0
-    assert session.receive(frame(0, FIN, stream, 3, b"end")) == [Received(stream, b"end"), Ended(stream)]
+    assert session.receive(frame(0, FIN, stream, 3, b"end")) == [DataReceived(stream, b"end"), StreamEnded(stream)]
     assert stream not in session.streams
     assert session.receive(frame(1, FIN, stream, 0)) == []
 
 
 def test_data_and_flags_may_come_together() -> None:
-    session = Session(initiator=False)
-    assert session.receive(frame(0, SYN | FIN, 3, 2, b"hi")) == [Opened(3), Received(3, b"hi"), Ended(3)]
-    assert session.receive(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [Reset(3)]
+    session = YamuxSession(initiator=False)
+    assert session.receive(frame(0, SYN | FIN, 3, 2, b"hi")) == [
+        StreamOpened(3),
+        DataReceived(3, b"hi"),
+        StreamEnded(3),
+    ]
+    assert session.receive(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [StreamReset(3)]
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
 
 
@@ -216,11 +220,14 @@ def test_a_reset_stream_takes_nothing_more() -> None:
 
 
 def test_streams_of_the_other_end_are_bounded() -> None:
-    session = Session(initiator=False, most_inbound=2)
-    assert session.receive(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [Opened(1), Opened(3)]
+    session = YamuxSession(initiator=False, most_inbound=2)
+    assert session.receive(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
+        StreamOpened(1),
+        StreamOpened(3),
+    ]
     assert taken(session) == frame(1, ACK, 1, 0) + frame(1, ACK, 3, 0) + frame(1, RST, 5, 0)
     session.receive(frame(1, RST, 1, 0))
-    assert session.receive(frame(1, SYN, 7, 0)) == [Opened(7)]
+    assert session.receive(frame(1, SYN, 7, 0)) == [StreamOpened(7)]
     for _ in range(5):
         session.open()
     assert session.receive(frame(1, SYN, 9, 0)) == []
@@ -228,8 +235,8 @@ def test_streams_of_the_other_end_are_bounded() -> None:
 
 def test_pings_and_goodbyes() -> None:
     session, stream = opened()
-    assert session.receive(frame(2, ACK, 0, 5)) == [Ponged(5)]
-    assert session.receive(frame(3, 0, 0, 2)) == [WentAway(2)]
+    assert session.receive(frame(2, ACK, 0, 5)) == [PingAckReceived(5)]
+    assert session.receive(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
     with pytest.raises(YamuxError, match="no new streams"):
         session.open()
     assert session.send(stream, memoryview(b"still")) == 5
@@ -246,7 +253,7 @@ def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
 
 
 def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
-    session = Session(initiator=False)
+    session = YamuxSession(initiator=False)
     session.receive(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
     assert session.small_frames == 1, "opens a stream"
     session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))

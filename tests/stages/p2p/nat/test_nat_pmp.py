@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.nat.nat_pmp import (
-    PmpError,
-    PmpMapping,
-    PmpRefusal,
-    Transport,
+    NatPmpError,
+    NatPmpMapping,
+    NatPmpResultError,
+    TransportProtocol,
     address_request,
     mapping_request,
     parse_address,
@@ -20,14 +20,14 @@ from rollup_node.stages.p2p.nat.nat_pmp import (
 
 def test_requests() -> None:
     assert address_request().hex() == "0000"
-    assert mapping_request(Transport.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
-    assert mapping_request(Transport.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
+    assert mapping_request(TransportProtocol.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
+    assert mapping_request(TransportProtocol.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
 
 
 def test_answers() -> None:
     assert parse_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address("8.8.4.4")
     answer = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
-    assert parse_mapping(answer, Transport.TCP, 9222) == PmpMapping(9222, 10000, 3600)
+    assert parse_mapping(answer, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
 
 
 @pytest.mark.parametrize(
@@ -42,20 +42,20 @@ def test_answers() -> None:
     ],
 )
 def test_answers_to_something_else(answer: str, problem: str) -> None:
-    with pytest.raises(PmpError, match=problem):
-        parse_mapping(bytes.fromhex(answer), Transport.TCP, 9222)
+    with pytest.raises(NatPmpError, match=problem):
+        parse_mapping(bytes.fromhex(answer), TransportProtocol.TCP, 9222)
 
 
 @pytest.mark.parametrize(("code", "problem"), [(2, "not authorized"), (4, "resources"), (77, "code 77")])
 def test_refusals(code: int, problem: str) -> None:
-    with pytest.raises(PmpRefusal, match=problem):
+    with pytest.raises(NatPmpResultError, match=problem):
         parse_address(bytes((0, 128, 0, code)) + bytes(8))
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_an_answer_or_an_error(answer: bytes) -> None:
-    for read in (parse_address, lambda raw: parse_mapping(raw, Transport.UDP, 9222)):
+    for read in (parse_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
         try:
             read(answer)
-        except PmpError:
+        except NatPmpError:
             continue

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.nat import upnp as nat_upnp
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.nat.upnp import Control, UpnpError, UpnpRefusal
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
 
 ROUTER = ipaddress.ip_address("192.168.1.1")
 URL = "http://192.168.1.1:5000/desc.xml"
 SERVICE = "urn:schemas-upnp-org:service:WANIPConnection:1"
-CONTROL = Control("http://192.168.1.1:5000/ctl", SERVICE)
+CONTROL = UpnpService("http://192.168.1.1:5000/ctl", SERVICE)
 DESCRIPTION = f"""<?xml version="1.0"?>
 <root xmlns="urn:schemas-upnp-org:device-1-0"><!-- a router -->
  <device><deviceList><device><serviceList>
@@ -88,7 +88,11 @@ def test_descriptions_that_are_refused(change: tuple[bytes, bytes]) -> None:
 
 def test_calls_are_soap() -> None:
     call = nat_upnp.add_call(
-        CONTROL, Transport.TCP, internal=(ipaddress.ip_address("192.168.1.7"), 9222), external=9223, lifetime=1200
+        CONTROL,
+        TransportProtocol.TCP,
+        internal=(ipaddress.ip_address("192.168.1.7"), 9222),
+        external=9223,
+        lifetime=1200,
     )
     assert (call.url, call.headers["SOAPAction"]) == (CONTROL.url, f'"{SERVICE}#AddPortMapping"')
     body = ElementTree.fromstring(call.body)[0][0]
@@ -103,7 +107,7 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(nat_upnp.delete_call(CONTROL, Transport.UDP, 9223).body)[0][0]
+    removed = ElementTree.fromstring(nat_upnp.delete_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
     assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
@@ -115,7 +119,7 @@ def test_answers_to_calls() -> None:
     assert nat_upnp.parse_address(given) == ipaddress.ip_address("8.8.4.4")
     with pytest.raises(UpnpError, match="without an address"):
         nat_upnp.parse_address(envelope("<u/>"))
-    with pytest.raises(UpnpRefusal, match="error 718: Conflict") as caught:
+    with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
         nat_upnp.parse_answer(fault(718, "Conflict"))
     assert caught.value.code == 718
 

@@ -12,7 +12,7 @@ import pytest
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequest, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.local_enr import Advertised, LocalRecord
+from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from tests.support.p2p_blocks import SIGNER, block
@@ -413,5 +413,5 @@ def test_many_peers_of_one_machine_are_no_crowd() -> None:
 
     assert is_own_machine("127.0.0.1") and is_own_machine("::1") and is_own_machine("::ffff:127.0.0.2")
     assert not is_own_machine("10.0.0.1")
-    record = LocalRecord(b"\x01" * 32, Advertised(901, parse_ip("127.0.0.1"), 1, 2), 5)
+    record = LocalEnr(b"\x01" * 32, AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 1, 2), 5)
     assert record.record.text.startswith("enr:")

@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks import ssz as block_ssz
 from rollup_node.stages.p2p.encoding import snappy as block_snappy
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import Failed, Found, Refused, ResultCode
+from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestFailed, ResultCode
 from tests.support.p2p_blocks import LAST_FORK, block, chain_config
 
 
@@ -29,16 +29,16 @@ def test_round_trip(version: int) -> None:
     response = sync_wire.encode_block(config, payload)
     assert response[0] == 0 and response[1:5] == (1 if version >= 3 else 0).to_bytes(4, "little")
     assert response[5:15] == b"\xff\x06\x00\x00sNaPpY"
-    assert sync_wire.decode_response(config, 5, response) == Found(payload)
-    assert isinstance(sync_wire.decode_response(config, 6, response), Failed)
+    assert sync_wire.decode_response(config, 5, response) == BlockFound(payload)
+    assert isinstance(sync_wire.decode_response(config, 6, response), RequestFailed)
 
 
 def test_refusals() -> None:
     config = chain_config()
     for code in (ResultCode.NOT_FOUND, ResultCode.INVALID_REQUEST, ResultCode.UNKNOWN_ERROR):
-        assert sync_wire.encode_refusal(code) == bytes([code])
-        assert sync_wire.decode_response(config, 5, bytes([code]) + b"more") == Refused(code)
-    assert sync_wire.decode_response(config, 5, b"\xee") == Refused(0xEE)
+        assert sync_wire.encode_error(code) == bytes([code])
+        assert sync_wire.decode_response(config, 5, bytes([code]) + b"more") == ErrorResponse(code)
+    assert sync_wire.decode_response(config, 5, b"\xee") == ErrorResponse(0xEE)
 
 
 def response_of(part: bytes, kind: int = 1) -> bytes:
@@ -65,13 +65,13 @@ def test_what_is_no_block() -> None:
         response_of(bytes(32) + block_ssz.encode(payload, 3)),
     ]
     for each in bad:
-        assert isinstance(sync_wire.decode_response(config, 5, each), Failed)
+        assert isinstance(sync_wire.decode_response(config, 5, each), RequestFailed)
 
 
 def test_the_hash_is_left_to_who_knows_which_to_expect() -> None:
     config = chain_config()
     forged = msgspec.structs.replace(block(4, 5), state_root=bytes(32))
-    assert sync_wire.decode_response(config, 5, sync_wire.encode_block(config, forged)) == Found(forged)
+    assert sync_wire.decode_response(config, 5, sync_wire.encode_block(config, forged)) == BlockFound(forged)
 
 
 def test_no_bytes_do_harm() -> None:
@@ -82,4 +82,4 @@ def test_no_bytes_do_harm() -> None:
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         answer = sync_wire.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
-        assert isinstance(answer, Found | Refused | Failed)
+        assert isinstance(answer, BlockFound | ErrorResponse | RequestFailed)

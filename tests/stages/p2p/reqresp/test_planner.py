@@ -5,14 +5,14 @@ import random
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.reqresp.messages import Answer, Failed, Found, Refused, ResultCode
-from rollup_node.stages.p2p.reqresp.planner import MOST_WANTED, Request, SyncPlanner, Target
-from rollup_node.stages.p2p.scoring.application_score import AppCounts, AppScores, app_params
+from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestFailed, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.planner import MOST_WANTED, BlockRequest, SyncPlanner, Target
+from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import chain
 
 CHAIN = chain(300)
-LACKS = Refused(ResultCode.NOT_FOUND)
+LACKS = ErrorResponse(ResultCode.NOT_FOUND)
 
 
 def target(number: int) -> Target:
@@ -24,12 +24,12 @@ class Peers:
     """A planner with peers that answer as they are told."""
 
     def __init__(self, count: int, only_static: bool = False) -> None:
-        self.scores = AppScores(app_params(2))
+        self.scores = ApplicationScorer(application_score_params(2))
         self.planner = SyncPlanner(self.scores, only_static)
         self.now = 100.0
         self.names = [bytes([number]) for number in range(count)]
         self.behaviour: dict[bytes, str] = {}
-        self.asked: list[Request] = []
+        self.asked: list[BlockRequest] = []
         self.got: list[ExecutionPayload] = []
         for name in self.names:
             self.planner.add_peer(name, is_static=False)
@@ -37,14 +37,16 @@ class Peers:
     def want(self, head: int, top: int) -> None:
         self.got += self.planner.want(head, target(top), self.now)
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: BlockRequest) -> RequestOutcome:
         payload = CHAIN[request.number - 1]
         how = self.behaviour.get(request.peer, "gives")
         if how == "lies":
-            return Found(msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer))
+            return BlockFound(
+                msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer)
+            )
         if how == "forges":
-            return Found(msgspec.structs.replace(payload, state_root=bytes(32)))
-        return {"gives": Found(payload), "lacks": LACKS, "fails": Failed("slow")}[how]
+            return BlockFound(msgspec.structs.replace(payload, state_root=bytes(32)))
+        return {"gives": BlockFound(payload), "lacks": LACKS, "fails": RequestFailed("slow")}[how]
 
     def run(self, seconds: float) -> None:
         end = self.now + seconds
@@ -126,7 +128,7 @@ def test_one_request_at_a_time_to_a_peer() -> None:
     assert [request.number for request in first] == [29, 28]
     assert peers.planner.requests(peers.now) == [] and peers.planner.pause(peers.now) is None
     peers.planner.answered(first[0], peers.answer(first[0]), peers.now)
-    assert peers.planner.requests(peers.now) == [Request(first[0].peer, 27)]
+    assert peers.planner.requests(peers.now) == [BlockRequest(first[0].peer, 27)]
 
 
 def test_a_failure_sends_the_number_to_another() -> None:
@@ -146,7 +148,7 @@ def test_who_lacks_a_block_is_not_punished_and_asked_no_more_for_this_range() ->
     peers.want(10, 20)
     peers.run(20.0)
     assert peers.numbers() == list(range(19, 10, -1))
-    assert peers.scores.counts(peers.names[0]) == AppCounts()
+    assert peers.scores.counts(peers.names[0]) == ResponseCounts()
     assert sum(request.peer == peers.names[0] for request in peers.asked) == 1
 
 
@@ -194,7 +196,7 @@ def test_peers_that_go_take_nothing_along() -> None:
     assert peers.planner.requests(peers.now) == []
     assert peers.planner.answered(request, peers.answer(request), peers.now) == ()
     peers.planner.add_peer(b"new", is_static=False)
-    assert peers.planner.requests(peers.now) == [Request(b"new", 19)]
+    assert peers.planner.requests(peers.now) == [BlockRequest(b"new", 19)]
 
 
 def test_a_new_range_replaces_the_old_one() -> None:

@@ -4,13 +4,19 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.reqresp.quarantine import MOST_BLOCKS, MOST_BYTES, MOST_TRUSTED, Quarantine, Release
+from rollup_node.stages.p2p.reqresp.quarantine import (
+    MOST_BLOCKS,
+    MOST_BYTES,
+    MOST_TRUSTED,
+    Quarantine,
+    QuarantineRelease,
+)
 from tests.support.p2p_blocks import block, chain
 
 BLOCKS = chain(30)
 
 
-def aim(quarantine: Quarantine, number: int) -> Release:
+def aim(quarantine: Quarantine, number: int) -> QuarantineRelease:
     """Trusts the chain's block of that number."""
     payload = BLOCKS[number - 1]
     return quarantine.aim(number, payload.block_hash, payload.parent_hash)
@@ -33,9 +39,9 @@ def test_whatever_the_order_all_are_released_once(order: list[int], trusted_afte
 
 def test_strangers_wait() -> None:
     quarantine = Quarantine()
-    assert quarantine.add(BLOCKS[3], b"p") == Release()
+    assert quarantine.add(BLOCKS[3], b"p") == QuarantineRelease()
     assert quarantine.has(4) and not quarantine.has(5)
-    assert aim(quarantine, 6) == Release()
+    assert aim(quarantine, 6) == QuarantineRelease()
     assert aim(quarantine, 5).blocks == (BLOCKS[3],)
 
 
@@ -43,7 +49,7 @@ def test_what_contradicts_a_released_block_is_rejected() -> None:
     quarantine = Quarantine()
     quarantine.add(block(4, 4, state_root=bytes(32)), b"liar")
     aim(quarantine, 6)
-    assert quarantine.add(BLOCKS[4], b"p") == Release((BLOCKS[4],), (b"liar",))
+    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease((BLOCKS[4],), (b"liar",))
     assert not quarantine.has(4)
 
 
@@ -51,8 +57,8 @@ def test_what_is_not_expected_is_rejected_at_once() -> None:
     quarantine = Quarantine()
     other = block(4, 5, state_root=bytes(32))
     quarantine.add(other, b"early")
-    assert aim(quarantine, 6) == Release((), (b"early",))
-    assert quarantine.add(other, b"late") == Release((), (b"late",)) and not quarantine.has(5)
+    assert aim(quarantine, 6) == QuarantineRelease((), (b"early",))
+    assert quarantine.add(other, b"late") == QuarantineRelease((), (b"late",)) and not quarantine.has(5)
     quarantine.aim(6, bytes(32), other.block_hash)
     assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
 
@@ -60,16 +66,16 @@ def test_what_is_not_expected_is_rejected_at_once() -> None:
 def test_a_hash_that_is_not_the_contents() -> None:
     quarantine = Quarantine()
     forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
-    assert quarantine.add(forged, b"liar") == Release()
-    assert quarantine.add(BLOCKS[4], b"p") == Release(), "the first with a hash is kept"
-    assert aim(quarantine, 6) == Release((), (b"liar",))
+    assert quarantine.add(forged, b"liar") == QuarantineRelease()
+    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease(), "the first with a hash is kept"
+    assert aim(quarantine, 6) == QuarantineRelease((), (b"liar",))
     assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
 
 
 def test_two_blocks_of_a_number_do_not_both_stay() -> None:
     quarantine = Quarantine()
     quarantine.add(block(4, 4, state_root=bytes(32)), b"a")
-    assert quarantine.add(BLOCKS[3], b"b") == Release((), (b"a",))
+    assert quarantine.add(BLOCKS[3], b"b") == QuarantineRelease((), (b"a",))
     assert len(quarantine) == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.reqresp.rate_limits import MOST_PEERS, PeerBuckets, TokenBucket
+from rollup_node.stages.p2p.reqresp.rate_limits import MOST_PEERS, RequestLimiter, TokenBucket
 
 
 def test_a_burst_and_then_the_rate() -> None:
@@ -34,7 +34,7 @@ def test_never_more_than_burst_and_rate(pauses: list[float]) -> None:
 
 
 def test_both_limits_hold_and_memory_is_bounded() -> None:
-    buckets = PeerBuckets()
+    buckets = RequestLimiter()
     for number in range(40):
         peer = bytes([number % 3])
         assert buckets.wait(peer, 0.0) == 0.0

@@ -3,12 +3,12 @@
 import pytest
 
 from rollup_node.stages.p2p.reqresp.messages import ResultCode
-from rollup_node.stages.p2p.reqresp.server_limits import SyncService
+from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 
 def test_a_peer_waits_beyond_its_burst_and_is_refused_beyond_twenty_seconds() -> None:
-    service = SyncService(chain_config())
+    service = ServerLimits(chain_config())
     waits = [service.admit(b"a", 0.0) for _ in range(110)]
     assert waits[:15] == [0.0] * 15 and waits[15] == pytest.approx(0.25)
     assert waits[94] == pytest.approx(20.0) and waits[95] is None and waits[-1] is None
@@ -16,13 +16,13 @@ def test_a_peer_waits_beyond_its_burst_and_is_refused_beyond_twenty_seconds() ->
 
 
 def test_all_peers_share_a_limit() -> None:
-    service = SyncService(chain_config())
+    service = ServerLimits(chain_config())
     waits = [service.admit(bytes([number]), 0.0) for number in range(42)]
     assert waits[:40] == [0.0] * 40 and waits[41] == pytest.approx(0.1)
 
 
 def test_numbers_from_genesis_to_now() -> None:
-    service = SyncService(chain_config())
+    service = ServerLimits(chain_config())
     now = GENESIS_TIME + 10 * BLOCK_TIME + 1.5
     assert [service.check(number, now) for number in (0, 10)] == [ResultCode.OK] * 2
     for number in (11, 1 << 63, None):

@@ -3,13 +3,18 @@
 import pytest
 
 from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring.application_score import MOST_PEERS, AppCounts, AppScores, app_params
+from rollup_node.stages.p2p.scoring.application_score import (
+    MOST_PEERS,
+    ApplicationScorer,
+    ResponseCounts,
+    application_score_params,
+)
 
 A, B = b"peer a", b"peer b"
 
 
-def scores() -> AppScores:
-    return AppScores(app_params(2))
+def scores() -> ApplicationScorer:
+    return ApplicationScorer(application_score_params(2))
 
 
 def test_weights_and_caps() -> None:
@@ -23,7 +28,7 @@ def test_weights_and_caps() -> None:
     for _ in range(30):
         app.rejected_payload(A, 0.0)
     assert app.counts(A) == (10.0, 9.0, 20.0) and app.score(A) == -404.0
-    assert app.score(B) == 0.0 and app.counts(B) == AppCounts()
+    assert app.score(B) == 0.0 and app.counts(B) == ResponseCounts()
 
 
 def test_only_counts_of_connected_peers_decay() -> None:
@@ -48,14 +53,14 @@ def test_counts_are_kept_for_a_while() -> None:
     app.refresh(1209.0)
     assert app.score(A) == -1.0
     app.refresh(1214.0)
-    assert app.counts(A) == AppCounts()
+    assert app.counts(A) == ResponseCounts()
 
 
 def test_counts_come_back_from_a_store() -> None:
     app = scores()
-    app.restore(A, AppCounts(1.0, 2.0, 3.0), 0.0)
+    app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
     assert app.score(A) == -61.5
-    app.restore(A, AppCounts(), 0.0)
+    app.restore(A, ResponseCounts(), 0.0)
     assert app.score(A) == -61.5
 
 
@@ -67,7 +72,7 @@ def test_memory_is_bounded() -> None:
 
 
 def test_nothing_is_counted_when_scoring_is_off() -> None:
-    app = AppScores(app_params(2, enabled=False))
+    app = ApplicationScorer(application_score_params(2, enabled=False))
     app.error_response(A, 0.0)
-    app.restore(A, AppCounts(1.0, 2.0, 3.0), 0.0)
-    assert app.counts(A) == AppCounts()
+    app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
+    assert app.counts(A) == ResponseCounts()

@@ -4,15 +4,15 @@ import pytest
 
 from rollup_node.stages.p2p.scoring import decay as score_decay
 from rollup_node.stages.p2p.scoring import peer_score as score
-from rollup_node.stages.p2p.scoring.application_score import AppCounts
-from rollup_node.stages.p2p.scoring.peer_score import MOST_RETAINED, PeerScores, peer_scores
+from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import MOST_RETAINED, PeerScorer, peer_scorer
 
 A, B = b"peer a", b"peer b"
 SLOT = 2.0
 
 
-def light() -> PeerScores:
-    return peer_scores("light", 2)
+def light() -> PeerScorer:
+    return peer_scorer("light", 2)
 
 
 def names(count: int) -> list[bytes]:
@@ -77,7 +77,7 @@ def test_more_than_ten_peers_at_an_address() -> None:
 
 
 def test_addresses_may_be_exempt() -> None:
-    scores = peer_scores("light", 2, exempt=lambda address: address.startswith("127."))
+    scores = peer_scorer("light", 2, exempt=lambda address: address.startswith("127."))
     for peer in names(50):
         scores.add(peer, ["127.0.0.1"])
     assert {scores.total(peer) for peer in names(50)} == {0.0}
@@ -130,11 +130,11 @@ def test_memory_of_those_who_left_is_bounded() -> None:
 
 
 def test_none_scores_nothing() -> None:
-    scores = peer_scores("none", 2)
+    scores = peer_scorer("none", 2)
     for peer in names(30):
         scores.add(peer, ["10.0.0.1"])
     scores.penalize(names(1)[0], 100)
     scores.app.rejected_payload(names(1)[0], 0.0)
     assert {scores.total(peer) for peer in scores.peers()} == {0.0}
     assert scores.thresholds == (0, 0, 0, 0, 0)
-    assert scores.app.counts(names(1)[0]) == AppCounts()
+    assert scores.app.counts(names(1)[0]) == ResponseCounts()

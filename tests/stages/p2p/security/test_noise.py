@@ -3,20 +3,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.security.noise import LONGEST_PLAIN, Handshake, SealedStream, Secured, Unframer, framed
-from rollup_node.stages.p2p.security.noise_handshake import HandshakeXX, NoiseError, NoiseKeys
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.security.noise import (
+    LONGEST_PLAIN,
+    FrameDecoder,
+    HandshakeResult,
+    NoiseHandshake,
+    SecureSession,
+    encode_frame,
+)
+from rollup_node.stages.p2p.security.noise_handshake import HandshakeState, NoiseError, NoiseKeys
 
-OURS, THEIRS = Identity(b"\x01" * 32), Identity(b"\x02" * 32)
+OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 OUR_KEYS, THEIR_KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32), NoiseKeys(b"\x05" * 32, b"\x06" * 32)
 PREFIX = b"noise-libp2p-static-key:"
 
 
 def shake(
     muxers: tuple[str, ...] = (), other: tuple[str, ...] = (), expected: bytes | None = None
-) -> tuple[Secured, Secured]:
-    ours = Handshake(OURS, OUR_KEYS, initiator=True, muxers=muxers, expected=expected)
-    theirs = Handshake(THEIRS, THEIR_KEYS, initiator=False, muxers=other)
+) -> tuple[HandshakeResult, HandshakeResult]:
+    ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True, muxers=muxers, expected=expected)
+    theirs = NoiseHandshake(THEIRS, THEIR_KEYS, initiator=False, muxers=other)
     second = theirs.receive(ours.start())
     assert second is not None
     third = ours.receive(second)
@@ -38,21 +45,21 @@ def test_another_peer_than_dialled_is_refused() -> None:
         shake(expected=OURS.peer_id)
 
 
-def lying(payload: bytes) -> Handshake:
+def lying(payload: bytes) -> NoiseHandshake:
     """An initiator that has received a second message with this payload."""
-    ours = Handshake(OURS, OUR_KEYS, initiator=True)
-    theirs = HandshakeXX(THEIR_KEYS, initiator=False)
+    ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True)
+    theirs = HandshakeState(THEIR_KEYS, initiator=False)
     theirs.read(ours.start())
     ours.receive(theirs.write(payload))
     return ours
 
 
-def proof(identity: Identity, static: bytes) -> bytes:
+def proof(identity: NetworkIdentity, static: bytes) -> bytes:
     return protobuf.data(1, identity.public_key.encode()) + protobuf.data(2, identity.sign(PREFIX + static))
 
 
 def test_a_proof_must_be_of_this_key_and_this_identity() -> None:
-    static = HandshakeXX(THEIR_KEYS, initiator=False).static
+    static = HandshakeState(THEIR_KEYS, initiator=False).static
     secured = lying(proof(THEIRS, static)).secured
     assert secured is not None and secured.peer == THEIRS.peer_id
     foreign = protobuf.data(1, OURS.public_key.encode()) + protobuf.data(2, THEIRS.sign(PREFIX + static))
@@ -62,7 +69,7 @@ def test_a_proof_must_be_of_this_key_and_this_identity() -> None:
 
 
 def test_too_many_muxers_are_refused() -> None:
-    static = HandshakeXX(THEIR_KEYS, initiator=False).static
+    static = HandshakeState(THEIR_KEYS, initiator=False).static
     with pytest.raises(NoiseError, match="fields"):
         lying(proof(THEIRS, static) + protobuf.data(4, protobuf.data(2, "/a") * 40))
 
@@ -73,7 +80,7 @@ def test_any_payload_is_taken_or_refused(payload: bytes) -> None:
         lying(payload)
 
 
-def streams() -> tuple[SealedStream, SealedStream]:
+def streams() -> tuple[SecureSession, SecureSession]:
     ours, theirs = shake()
     return ours.stream, theirs.stream
 
@@ -108,12 +115,12 @@ def test_a_damaged_or_repeated_message_ends_the_stream() -> None:
     with pytest.raises(NoiseError):
         theirs.receive(sealed)
     with pytest.raises(NoiseError):
-        theirs.receive(framed(b""))
+        theirs.receive(encode_frame(b""))
 
 
 def test_the_unframer_gives_what_follows() -> None:
-    unframer = Unframer()
-    assert unframer.receive(framed(b"one") + framed(b"two") + b"\x00", most=1) == [b"one"]
+    unframer = FrameDecoder()
+    assert unframer.receive(encode_frame(b"one") + encode_frame(b"two") + b"\x00", most=1) == [b"one"]
     assert unframer.receive(b"", most=1) == [b"two"]
     assert unframer.receive(b"\x05ab") == []
     assert unframer.take_rest() == b"\x00\x05ab"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.security.noise_handshake import Cipher, HandshakeXX, NoiseError, NoiseKeys
+from rollup_node.stages.p2p.security.noise_handshake import CipherState, HandshakeState, NoiseError, NoiseKeys
 
 PROLOGUE = "4a6f686e2047616c74"
 INITIATOR = NoiseKeys(
@@ -40,10 +40,10 @@ MESSAGES = [
 ]
 
 
-def ends(prologue: bytes = b"") -> tuple[HandshakeXX, HandshakeXX]:
+def ends(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
     return (
-        HandshakeXX(INITIATOR, initiator=True, prologue=prologue),
-        HandshakeXX(RESPONDER, initiator=False, prologue=prologue),
+        HandshakeState(INITIATOR, initiator=True, prologue=prologue),
+        HandshakeState(RESPONDER, initiator=False, prologue=prologue),
     )
 
 
@@ -102,10 +102,10 @@ def test_a_key_of_small_order_is_refused() -> None:
 
 
 def test_messages_must_come_in_order_and_whole() -> None:
-    sender, receiver = Cipher(bytes(32)), Cipher(bytes(32))
+    sender, receiver = CipherState(bytes(32)), CipherState(bytes(32))
     first, second = sender.seal(b"one"), sender.seal(b"two")
     with pytest.raises(NoiseError):
-        Cipher(bytes(32)).open(second)
+        CipherState(bytes(32)).open(second)
     assert receiver.open(first) == b"one"
     with pytest.raises(NoiseError):
         receiver.open(second[:10])

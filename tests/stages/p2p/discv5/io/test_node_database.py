@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.p2p.discv5.io import node_database as store_nodes
-from rollup_node.stages.p2p.discv5.io.node_database import KEPT_SECONDS, NodeStore
+from rollup_node.stages.p2p.discv5.io.node_database import KEPT_SECONDS, NodeDatabase
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
 
@@ -22,11 +22,11 @@ class Clock:
 
 def test_nodes_and_our_record_are_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
-    store = NodeStore(path)
+    store = NodeDatabase(path)
     store.change([ONE, TWO], [])
     store.keep_own(record_of("own"))
     store.close()
-    again = NodeStore(path)
+    again = NodeDatabase(path)
     assert set(again.nodes()) == {ONE, TWO}
     assert again.own(record_of("own").node_id) == record_of("own")
     assert again.own(ONE.node_id) is None
@@ -39,11 +39,11 @@ def test_nodes_and_our_record_are_kept(tmp_path: Path) -> None:
 
 
 def test_memory_keeps_nothing() -> None:
-    store = NodeStore()
+    store = NodeDatabase()
     store.change([ONE], [])
     assert store.nodes() == [ONE]
     store.close()
-    other = NodeStore()
+    other = NodeDatabase()
     assert other.nodes() == [] and other.own(ONE.node_id) is None
     other.close()
 
@@ -51,7 +51,7 @@ def test_memory_keeps_nothing() -> None:
 def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_nodes, "MOST_KEPT", 3)
     clock = Clock()
-    store = NodeStore(clock=clock)
+    store = NodeDatabase(clock=clock)
     for number in range(6):
         clock.now += 1
         store.change([record_of(number)], [])
@@ -65,7 +65,7 @@ def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch
 
 
 def test_records_that_were_damaged_are_left_out(tmp_path: Path) -> None:
-    store = NodeStore(str(tmp_path / "nodes"))
+    store = NodeDatabase(str(tmp_path / "nodes"))
     store._database.write("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
     store._database.write("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
     store.change([ONE], [])
@@ -77,4 +77,4 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nodes"
     path.write_text("something else of the user's\n" * 10)
     with pytest.raises(StoreError, match=r"p2p\.discovery\.path"):
-        NodeStore(str(path))
+        NodeDatabase(str(path))

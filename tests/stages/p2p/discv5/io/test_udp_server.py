@@ -10,8 +10,8 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
-from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, DiscoveryServer
-from rollup_node.stages.p2p.identity.peer_id import peer_text
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
+from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from tests.support.discv5_nodes import record_of
 from tests.support.discv5_servers import TestServer, free_port, serving, serving_many
 from tests.support.p2p_hosts import until
@@ -39,7 +39,7 @@ def test_peers_find_each_other() -> None:
             await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
             one, two = servers[:2]
             found = next(peer for peer in one.found if peer.record == two.record.text)
-            assert found.peer == two.identity.peer_id and peer_text(found.peer)
+            assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
             assert found.address == tcp_multiaddr("127.0.0.1", 9222)
             assert found.chain_id == two.service.settings.chain_id
             assert one.census.ours >= 5 and two.record.text in one.known
@@ -160,7 +160,7 @@ def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
 
 
 def test_nothing_is_to_be_had_before_the_start() -> None:
-    server = DiscoveryServer(TestServer("one")._config, TestServer("one").identity, TestServer("one").meter, print)
+    server = Discv5Server(TestServer("one")._config, TestServer("one").identity, TestServer("one").meter, print)
     for use in (lambda: server.record, lambda: server.endpoint, lambda: server.table):
         with pytest.raises(RuntimeError, match="has not started"):
             use()

@@ -11,7 +11,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.config import TransportLimits
+from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host_api import (
@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.host.io.host_api import (
     Stream,
     StreamError,
 )
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p_hosts import ECHO, TestHost, config, echo, running, through, until
 
 Test = Callable[[TestHost, TestHost], Coroutine[Any, Any, None]]
@@ -272,7 +272,7 @@ def test_crossing_dials_leave_a_connection() -> None:
 
 def test_dialling_says_why_it_failed() -> None:
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        stranger = Identity(b"\x07" * 32).peer_id
+        stranger = NetworkIdentity(b"\x07" * 32).peer_id
         closed = parse_multiaddr("/ip4/127.0.0.1/tcp/1")
         for addresses, why in [
             ([], "no address of .* is known"),
@@ -319,7 +319,7 @@ def test_a_peer_that_says_nothing_is_given_up() -> None:
         port = server.sockets[0].getsockname()[1]
         async with running(1, handshake_timeout=0.2) as ours:
             with pytest.raises(DialError, match="no handshake within"):
-                await ours.connect(Identity(b"\x07" * 32).peer_id, [tcp_multiaddr("127.0.0.1", port)])
+                await ours.connect(NetworkIdentity(b"\x07" * 32).peer_id, [tcp_multiaddr("127.0.0.1", port)])
         server.close()
         await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
@@ -350,7 +350,7 @@ def test_blocked_and_banned_peers_are_kept_out() -> None:
 
 def test_connections_are_bounded() -> None:
     async def run() -> None:
-        limits = TransportLimits(connections=3)
+        limits = ResourceLimits(connections=3)
         async with running(1, limits=limits) as ours:
             hosts = [TestHost(number) for number in range(2, 7)]
             for host in hosts:

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity, new_secret
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, generate_secret, load_identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p_hosts import config
 
 SECRET = b"\x01" * 32
 
 
-def load(path: Path, raw: bytes | None = None) -> Identity:
+def load(path: Path, raw: bytes | None = None) -> NetworkIdentity:
     return load_identity(config(priv_path=str(path), priv_raw=raw)).identity
 
 
@@ -56,4 +56,4 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
 
 
 def test_new_secrets_differ() -> None:
-    assert new_secret() != new_secret()
+    assert generate_secret() != generate_secret()

@@ -12,12 +12,12 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.nat.io import gateways as client_nat_routers
 from rollup_node.stages.p2p.nat.io import port_mapper as client_nat
-from rollup_node.stages.p2p.nat.io.gateways import LIFETIME, Outer, Target, Wanted
-from rollup_node.stages.p2p.nat.io.port_mapper import RETRY_SECONDS, NatKeeper, Targets, default_gateway
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
+from rollup_node.stages.p2p.nat.io.gateways import LIFETIME, ExternalMapping, GatewayAddress, LocalPort
+from rollup_node.stages.p2p.nat.io.port_mapper import RETRY_SECONDS, GatewayAddresses, PortMapper, default_gateway
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 
 OUTER = ipaddress.ip_address("8.8.4.4")
-UDP, TCP = Wanted(Transport.UDP, 9222), Wanted(Transport.TCP, 9222)
+UDP, TCP = LocalPort(TransportProtocol.UDP, 9222), LocalPort(TransportProtocol.TCP, 9222)
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 
 
@@ -40,11 +40,11 @@ class Datagrams(asyncio.DatagramProtocol):
 
 
 @contextlib.asynccontextmanager
-async def answering(answer: Callable[[bytes], bytes | None]) -> AsyncIterator[tuple[Target, Datagrams]]:
+async def answering(answer: Callable[[bytes], bytes | None]) -> AsyncIterator[tuple[GatewayAddress, Datagrams]]:
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(lambda: Datagrams(answer), local_addr=("127.0.0.1", 0))
     try:
-        yield Target("127.0.0.1", transport.get_extra_info("sockname")[1]), server
+        yield GatewayAddress("127.0.0.1", transport.get_extra_info("sockname")[1]), server
     finally:
         transport.abort()
         await asyncio.sleep(0)
@@ -63,9 +63,9 @@ def pmp_router(*, result: int = 0, outer: str = "8.8.4.4", lifetime: int = 600) 
     return answer
 
 
-def keeper(pmp: Target | None, ssdp: Target | None = None) -> tuple[NatKeeper, list[Outer]]:
-    heard: list[Outer] = []
-    return NatKeeper((UDP, TCP), heard.append, targets=Targets(pmp, ssdp), restricted_to=LOOPBACK), heard
+def keeper(pmp: GatewayAddress | None, ssdp: GatewayAddress | None = None) -> tuple[PortMapper, list[ExternalMapping]]:
+    heard: list[ExternalMapping] = []
+    return PortMapper((UDP, TCP), heard.append, targets=GatewayAddresses(pmp, ssdp), restricted_to=LOOPBACK), heard
 
 
 def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
@@ -73,7 +73,7 @@ def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
         async with answering(pmp_router()) as (target, server):
             nat, heard = keeper(target)
             assert await nat.step() == 300.0
-            assert heard == [Outer(OUTER, {UDP: 9223, TCP: 9223}, 600.0)]
+            assert heard == [ExternalMapping(OUTER, {UDP: 9223, TCP: 9223}, 600.0)]
             assert await nat.step() == 300.0
             assert len(heard) == 1 and nat.problem is None
             assert server.asked[-1][6:8] == (9223).to_bytes(2, "big")
@@ -138,7 +138,7 @@ class UpnpRouter:
 
 
 @contextlib.asynccontextmanager
-async def serving(router: UpnpRouter) -> AsyncIterator[Target]:
+async def serving(router: UpnpRouter) -> AsyncIterator[GatewayAddress]:
     app = web.Application()
     app.add_routes([web.get("/desc.xml", router.describe), web.post("/ctl", router.control)])
     runner = web.AppRunner(app)
@@ -161,7 +161,7 @@ def test_ports_are_forwarded_by_upnp_and_given_back(permanent: bool) -> None:
         async with serving(router) as target:
             nat, heard = keeper(None, target)
             assert await nat.step() == LIFETIME / 2
-            assert heard == [Outer(OUTER, {UDP: 9222, TCP: 9222}, float(LIFETIME))]
+            assert heard == [ExternalMapping(OUTER, {UDP: 9222, TCP: 9222}, float(LIFETIME))]
             added = [body for action, body in router.calls if action == "AddPortMapping"]
             assert all("<NewInternalClient>127.0.0.1<" in body for body in added)
             assert ("<NewLeaseDuration>0<" in added[-1]) == permanent
@@ -201,9 +201,10 @@ def test_a_description_that_cannot_be_had(url: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    "target", [Target("8.8.8.8", 5351), Target("192.168.1.1", 5351), Target("239.255.255.250", 1900)]
+    "target",
+    [GatewayAddress("8.8.8.8", 5351), GatewayAddress("192.168.1.1", 5351), GatewayAddress("239.255.255.250", 1900)],
 )
-def test_nothing_is_sent_beyond_the_allowed_networks(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_beyond_the_allowed_networks(target: GatewayAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise AssertionError("something was sent")
 
@@ -231,7 +232,7 @@ def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
     assert default_gateway(str(table)) is None
 
 
-def test_the_usual_targets_are_local() -> None:
-    targets = client_nat.usual_targets()
-    assert targets.ssdp == Target("239.255.255.250", 1900)
+def test_the_default_gateways_are_local() -> None:
+    targets = client_nat.default_gateways()
+    assert targets.ssdp == GatewayAddress("239.255.255.250", 1900)
     assert targets.pmp is None or targets.pmp.port == 5351

@@ -7,22 +7,22 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.discv5.io.udp_server import FoundPeer
-from rollup_node.stages.p2p.nat.io.gateways import Outer, Wanted
-from rollup_node.stages.p2p.nat.io.port_mapper import Targets
-from rollup_node.stages.p2p.nat.nat_pmp import Transport
-from rollup_node.stages.p2p.peering.io.discovery_service import PeerFinder
-from rollup_node.stages.p2p.peering.io.peer_manager import Upkeep
+from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer
+from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses
+from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from tests.support.discv5_servers import free_port
 from tests.support.p2p_hosts import TestHost, until
 
 
 @contextlib.asynccontextmanager
-async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, PeerFinder]]:
+async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, DiscoveryService]]:
     """A host with discovery and upkeep, whose activities run."""
     host = TestHost(number, **{"no_discovery": False, "listen_udp": free_port(), **options})
     await host.start()
-    upkeep, finder = Upkeep(host), PeerFinder(host, targets=Targets(None, None))
+    upkeep, finder = PeerManager(host), DiscoveryService(host, targets=GatewayAddresses(None, None))
     await finder.start()
 
     async def repeat(step: Any, pause: float) -> None:
@@ -80,8 +80,10 @@ def test_the_router_says_where_we_are_reached() -> None:
         async with finding(1, nat=True) as (host, finder):
             assert [activity.name for activity in finder.activities] == ["discovery", "port forwarding"]
             assert finder.server is not None
-            udp = Wanted(Transport.UDP, finder.server.endpoint.port)
-            finder._forwarded(Outer(outer_ip, {Wanted(Transport.TCP, host.port): 40001, udp: 40002}, 600.0))
+            udp = LocalPort(TransportProtocol.UDP, finder.server.endpoint.port)
+            finder._forwarded(
+                ExternalMapping(outer_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
+            )
             assert finder.server.record.udp(4) == (outer_ip, 40002)
             assert host.external == tcp_multiaddr("8.8.4.4", 40001)
 
@@ -93,7 +95,11 @@ def test_without_discovery_only_the_router_is_asked() -> None:
         async with finding(1, nat=True, no_discovery=True) as (host, finder):
             assert finder.server is None
             assert [activity.name for activity in finder.activities] == ["port forwarding"]
-            finder._forwarded(Outer(ipaddress.ip_address("8.8.4.4"), {Wanted(Transport.TCP, host.port): 40001}, 600.0))
+            finder._forwarded(
+                ExternalMapping(
+                    ipaddress.ip_address("8.8.4.4"), {LocalPort(TransportProtocol.TCP, host.port): 40001}, 600.0
+                )
+            )
             assert host.external == tcp_multiaddr("8.8.4.4", 40001)
         async with finding(2, no_discovery=True) as (_, finder):
             assert finder.activities == ()
@@ -104,11 +110,11 @@ def test_without_discovery_only_the_router_is_asked() -> None:
 def test_we_do_not_find_ourselves() -> None:
     async def check() -> None:
         async with finding(1) as (host, finder):
-            heard: list[FoundPeer] = []
+            heard: list[DiscoveredPeer] = []
             finder.on_found = heard.append
             own = tcp_multiaddr("127.0.0.1", host.port)
-            finder._found(FoundPeer(host.peer_id, own, "enr:", 1))
-            finder._found(FoundPeer(b"\0\1x", own, "enr:", 1))
+            finder._found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
+            finder._found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
             assert [found.peer for found in heard] == [b"\0\1x"]
             assert host.store.addresses(host.peer_id) == []
 

@@ -7,16 +7,16 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, StaticPeerError, Upkeep, static_peers
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, StaticPeerError, static_peers
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores
 from tests.support.p2p_hosts import TestHost, driven, running, until
 
-OWN, OTHER = Identity(b"\x01" * 32), Identity(b"\x02" * 32)
+OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 BAD = PeerScores(GossipScores(total=-101.0))
 
 
-async def step(upkeep: Upkeep, name: str, times: int = 1) -> None:
+async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
     """Runs steps of one activity."""
     activity = next(activity for activity in upkeep.activities if activity.name == name)
     for _ in range(times):
@@ -28,7 +28,7 @@ def test_static_peers_are_dialled_again_and_again() -> None:
         async with running(2) as theirs:
             port = theirs.port
             async with running(1, static=(theirs.dial_text, "")) as ours:
-                upkeep = Upkeep(ours)
+                upkeep = PeerManager(ours)
                 assert upkeep.is_static(theirs.peer_id) and ours.manager.is_protected(theirs.peer_id, STATIC)
                 async with driven(*upkeep.activities):
                     await until(lambda: ours.connections() and theirs.connections())
@@ -47,7 +47,7 @@ def test_a_static_peer_that_always_hangs_up_is_not_hammered() -> None:
     async def run() -> None:
         async with running(2) as theirs, running(1, static=(theirs.dial_text,)) as ours:
             theirs.gater.blocked_peers.add(ours.peer_id)
-            async with driven(*Upkeep(ours).activities):
+            async with driven(*PeerManager(ours).activities):
                 await asyncio.sleep(2.5)
             refused = sum(isinstance(event, PeerDisconnected) for event in ours.events)
             assert 1 <= refused <= 3
@@ -67,8 +67,8 @@ def test_static_peers_need_address_port_and_id() -> None:
 def test_known_peers_are_dialled_while_there_are_too_few() -> None:
     async def run() -> None:
         async with running(1, peers_lo=2, peers_hi=4) as ours, running(2) as a, running(3) as b, running(4) as other:
-            upkeep = Upkeep(ours)
-            gone = Identity(b"\x09" * 32).peer_id
+            upkeep = PeerManager(ours)
+            gone = NetworkIdentity(b"\x09" * 32).peer_id
             ours.store.add_addresses(gone, [tcp_multiaddr("127.0.0.1", 1)], 100.0)
             ours.store.add_addresses(other.peer_id, other.addresses, 100.0)
             ours.store.set_metadata(other.peer_id, PeerMetadata("", 1))
@@ -90,10 +90,12 @@ def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> Non
     async def run() -> None:
         async with running(1, peers_lo=1, peers_hi=2) as ours, running(2) as found:
             for number in range(3, 200):
-                ours.store.add_addresses(Identity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0)
+                ours.store.add_addresses(
+                    NetworkIdentity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0
+                )
             ours.store.add_addresses(found.peer_id, found.addresses, 100.0)
             ours.store.set_metadata(found.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
-            await step(Upkeep(ours), "seek peers")
+            await step(PeerManager(ours), "seek peers")
             assert ours.peers() == [found.peer_id]
             assert len(ours.dialer.problems) < 100
 
@@ -103,7 +105,7 @@ def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> Non
 def test_the_surplus_is_let_go() -> None:
     async def run() -> None:
         async with running(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
-            upkeep = Upkeep(ours)
+            upkeep = PeerManager(ours)
             hosts = [TestHost(number) for number in range(2, 6)]
             for host in hosts:
                 await host.start()
@@ -125,7 +127,7 @@ def test_bad_scores_lead_to_bans_that_end() -> None:
             running(3) as static,
             running(1, ban_duration=0.3, static=(static.dial_text,)) as ours,
         ):
-            upkeep = Upkeep(ours)
+            upkeep = PeerManager(ours)
             for host in (theirs, static):
                 await ours.connect(host.peer_id, host.addresses)
                 ours.store.set_scores(host.peer_id, BAD, 100.0)
@@ -149,7 +151,7 @@ def test_nobody_is_banned_against_the_options(options: dict[str, object]) -> Non
         async with running(1, **options) as ours, running(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
             ours.store.set_scores(theirs.peer_id, BAD, 100.0)
-            await step(Upkeep(ours), "watch peers", 3)
+            await step(PeerManager(ours), "watch peers", 3)
             assert ours.peers() == [theirs.peer_id]
 
     asyncio.run(run())
@@ -159,12 +161,12 @@ def test_latencies_are_measured() -> None:
     async def run() -> None:
         async with running(1) as ours, running(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
-            upkeep = Upkeep(ours)
+            upkeep = PeerManager(ours)
             await step(upkeep, "ping peers")
             await until(lambda: ours.connections()[0].latency)
             await step(upkeep, "ping peers", 3)
         async with running(1, ping=False) as silent:
-            assert "ping peers" not in [activity.name for activity in Upkeep(silent).activities]
+            assert "ping peers" not in [activity.name for activity in PeerManager(silent).activities]
 
     asyncio.run(run())
 
@@ -174,7 +176,7 @@ def test_the_store_is_cleaned() -> None:
         async with running(1) as ours:
             ours.store.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
             began = time.monotonic()
-            await step(Upkeep(ours), "clean the peer store")
+            await step(PeerManager(ours), "clean the peer store")
             assert time.monotonic() - began < 5 and ours.store.known() == []
 
     asyncio.run(run())

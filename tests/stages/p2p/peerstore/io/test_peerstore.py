@@ -5,23 +5,23 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import Identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peerstore.io import peerstore as store_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import MOST_ADDRESSES, RECORD_TTL, PeerStore
 from rollup_node.stages.p2p.peerstore.peer_record import (
-    BlockScores,
     GossipScores,
-    PeerDescription,
+    IdentifyRecord,
     PeerMetadata,
     PeerScores,
     ReqRespScores,
+    TopicScores,
 )
 
-OURS = Identity(b"\x01" * 32)
-PEER, OTHER = OURS.peer_id, Identity(b"\x02" * 32).peer_id
+OURS = NetworkIdentity(b"\x01" * 32)
+PEER, OTHER = OURS.peer_id, NetworkIdentity(b"\x02" * 32).peer_id
 HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/dns4/node.example/tcp/1")
 SCORES = PeerScores(
-    GossipScores(-4.5, BlockScores(1.0, 2.0, 3.0, 4.0), 0.5, 0.25),
+    GossipScores(-4.5, TopicScores(1.0, 2.0, 3.0, 4.0), 0.5, 0.25),
     ReqRespScores(1.0, 2.0, 3.0),
 )
 
@@ -71,11 +71,11 @@ def test_records_are_kept_for_their_time() -> None:
     assert store.scores(PEER) is None and store.metadata(PEER) is None and store.description(PEER) is None
     store.set_scores(PEER, SCORES, 1200.0)
     store.set_metadata(PEER, PeerMetadata("enr:-abc", 901))
-    store.set_description(PEER, PeerDescription("optimism", "ipfs/0.1.0", ("/a", "/b")))
+    store.set_description(PEER, IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
     store.set_key(PEER, OURS.public_key.encode())
     assert store.scores(PEER) == SCORES
     assert store.metadata(PEER) == PeerMetadata("enr:-abc", 901)
-    assert store.description(PEER) == PeerDescription("optimism", "ipfs/0.1.0", ("/a", "/b"))
+    assert store.description(PEER) == IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b"))
     assert store.key(PEER) == OURS.public_key.encode()
     assert store.known() == [PEER] and store.scores(OTHER) is None
     clock.now += 1300

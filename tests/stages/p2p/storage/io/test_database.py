@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.storage.io.database import Database, StoreError
+from rollup_node.stages.p2p.storage.io.database import SqliteFile, StoreError
 
 SCHEMA = "create table if not exists things (name text primary key);"
 
 
-def database(path: Path | str) -> Database:
-    return Database(str(path), what="box of things", option="p2p.things", application=77, schema=SCHEMA)
+def database(path: Path | str) -> SqliteFile:
+    return SqliteFile(str(path), what="box of things", option="p2p.things", application=77, schema=SCHEMA)
 
 
 def test_things_survive_a_restart(tmp_path: Path) -> None:
