@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.encoding import snappy
+from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, play_alone
 from tests.support.p2p_blocks import CHAIN_ID, signed
@@ -55,28 +55,28 @@ async def blocks_by_request(folder: Path) -> None:
     rollup = chain_of_now()
     blocks = timed_chain(rollup, 2)
     blocks[1] = msgspec.structs.replace(blocks[1], transactions=(b"\x02" + shake_128(b"large").digest(1_500_000),))
-    answers = {each.block_number: sync_wire.encode_block(rollup, each) for each in blocks}
+    answers = {each.block_number: payload_by_number.encode_block(rollup, each) for each in blocks}
 
     def answer(request: bytes) -> bytes:
         return answers[struct.unpack("<Q", request)[0]]
 
     async with P2pNode(1, rollup, folder).running() as node, go_peer(folder / "go") as theirs:
         node.blocks = {each.block_number: each for each in blocks}
-        await theirs.serve(sync_wire.protocols(CHAIN_ID)[0], sync_wire.REQUEST_SIZE, answer)
+        await theirs.serve(payload_by_number.protocols(CHAIN_ID)[0], payload_by_number.REQUEST_SIZE, answer)
         await they_dial(theirs, node)
-        for protocol in sync_wire.protocols(CHAIN_ID):
+        for protocol in payload_by_number.protocols(CHAIN_ID):
             for number, expected in {**answers, 9: b"\x01", 1 << 40: b"\x02"}.items():
                 assert await theirs.request(node.stage.host.peer_id, protocol, struct.pack("<Q", number)) == expected
         for number, expected in answers.items():
-            _, stream = await node.stage.host.open_stream(theirs.peer, sync_wire.protocols(CHAIN_ID))
-            await stream.write(sync_wire.encode_request(number))
+            _, stream = await node.stage.host.open_stream(theirs.peer, payload_by_number.protocols(CHAIN_ID))
+            await stream.write(payload_by_number.encode_request(number))
             assert await stream.read_exactly(len(expected)) == expected
             stream.reset()
 
 
 async def gossip(folder: Path) -> None:
     def message(payload: ExecutionPayload) -> bytes:
-        return block_snappy.compress(signed(payload))
+        return snappy.compress(signed(payload))
 
     rollup = chain_of_now()
     async with P2pNode(1, rollup, folder, sequencer_key=KEY).running() as node, go_peer(folder / "go") as theirs:

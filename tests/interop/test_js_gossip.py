@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -39,11 +39,11 @@ def packages() -> None:
 
 def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> bytes:
     """A block as it is published."""
-    return block_snappy.compress(signed(payload, version, **changes))
+    return snappy.compress(signed(payload, version, **changes))
 
 
 def id_of(data: bytes, topic: str = TOPIC) -> bytes:
-    return message_id(MessageIdScheme.OP_NODE, topic, data, block_snappy.decompress(data))
+    return message_id(MessageIdScheme.OP_NODE, topic, data, snappy.decompress(data))
 
 
 def large_block(number: int, size: int) -> ExecutionPayload:
@@ -192,10 +192,10 @@ def bad_messages() -> dict[str, bytes]:
     wrong_hash = msgspec.structs.replace(now_block(4), block_hash=b"\x09" * 32)
     return {
         "snappy": b"\xff\xff\xff\xff\x7f no snappy",
-        "too_small": block_snappy.compress(bytes(65)),
-        "signature": block_snappy.compress(bytes(65) + signed(now_block(2))[65:]),
+        "too_small": snappy.compress(bytes(65)),
+        "signature": snappy.compress(bytes(65) + signed(now_block(2))[65:]),
         "wrong_signer": message(now_block(3), signer=stranger),
-        "ssz": block_snappy.compress(_signed_junk()),
+        "ssz": snappy.compress(_signed_junk()),
         "too_old": message(block(number=5, timestamp=now - 100)),
         "future": message(block(number=6, timestamp=now + 100)),
         "block_hash": message(wrong_hash),
@@ -255,7 +255,7 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
             node.l1.set(RuntimeConfig(SIGNER.address))
             await node.until(lambda: node.stage._signers.current == SIGNER.address)
             content = signed(now_block(2))
-            once, again, last = block_snappy.compress(content), _with_high_s(content), message(now_block(3))
+            once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))
             for each in (once, again, last):
                 await sender.publish(TOPIC, each)
             await witness.received(id_of(last))
@@ -270,7 +270,7 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
 def _with_high_s(content: bytes) -> bytes:
     """The same block with the other signature that its signer's key allows."""
     s = GROUP_ORDER - int.from_bytes(content[32:64], "big")
-    return block_snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
+    return snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
 
 
 @pytest.mark.parametrize("verdict", ["accept", "ignore", "reject"])

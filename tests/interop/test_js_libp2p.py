@@ -160,7 +160,7 @@ def test_either_end_hangs_up() -> None:
 def test_another_identity_than_dialled_is_refused() -> None:
     async def check() -> None:
         async with pair() as both:
-            address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer
+            address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
             stranger = TestHost(9)
             with pytest.raises(Exception, match="the other end is"):
                 await both.ours.connect(stranger.peer_id, [address])

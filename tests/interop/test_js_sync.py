@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, UnsafeBlocksRequest
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding.snappy import compress_framed
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, RequestLimiter
-from rollup_node.stages.p2p.reqresp.server_limits import LONGEST_WAIT
+from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
@@ -109,7 +109,7 @@ def test_they_ask_too_often(tmp_path: Path) -> None:
                 if content is not None:
                     served.put_nowait(time.monotonic() - began)
 
-            most = int(PEER_BURST + PEER_RATE * LONGEST_WAIT)
+            most = int(PEER_BURST + PEER_RATE * MAX_WAIT)
             asking = [asyncio.get_running_loop().create_task(ask()) for _ in range(most + 25)]
             await node.until(lambda: node.counted(f'{REQUESTS},p2p_role="server",result_code="3"') > 10)
             times = [await served.get() for _ in range(int(PEER_BURST) + 4)]
@@ -152,7 +152,7 @@ def test_a_gap_is_filled_from_their_answers(tmp_path: Path, version: int, protoc
         blocks = timed_chain(rollup, 8, version=version)
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[protocol]) as theirs:
             for each in blocks[:-1]:
-                await theirs.answer(each.block_number, sync_wire.encode_block(rollup, each))
+                await theirs.answer(each.block_number, payload_by_number.encode_block(rollup, each))
             await asks(node, theirs)
             want(node, blocks[-1], head=2)
             await node.until(lambda: len(node.arrived) == 5)
@@ -172,7 +172,7 @@ def test_a_large_block_is_got(tmp_path: Path) -> None:
         given = large(timed_chain(rollup, 3), 1_500_000)
         above = msgspec.structs.replace(timed_chain(rollup, 4)[-1], parent_hash=given.block_hash)
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[OP_NODE]) as theirs:
-            await theirs.answer(3, sync_wire.encode_block(rollup, given))
+            await theirs.answer(3, payload_by_number.encode_block(rollup, given))
             await asks(node, theirs)
             want(node, above, head=2)
             await node.until(lambda: node.arrived)
@@ -183,7 +183,7 @@ def test_a_large_block_is_got(tmp_path: Path) -> None:
 
 def bad_answers(rollup: RollupConfig, right: ExecutionPayload) -> dict[str, bytes]:
     """Answers that are an error of the peer, by what is wrong."""
-    good, other = (sync_wire.encode_block(rollup, each) for each in (right, timed_chain(rollup, 1)[0]))
+    good, other = (payload_by_number.encode_block(rollup, each) for each in (right, timed_chain(rollup, 1)[0]))
     ten_mebibytes = b"\xfe\xff\xff\xff" + bytes(0xFFFFFF)
     return {
         "empty": b"",
@@ -215,7 +215,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
             planner = node.stage.sync._planner
             for name, answer in {
                 **bad_answers(rollup, right),
-                "broken off": sync_wire.encode_block(rollup, right),
+                "broken off": payload_by_number.encode_block(rollup, right),
             }.items():
                 await theirs.answer(3, answer, broken=name == "broken off")
                 before, asked = counts(node, theirs), len(theirs.asked())
@@ -227,7 +227,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
                 await node.until(lambda asked=asked: len(theirs.asked()) > asked)
                 assert len(theirs.asked()) == asked + 1, f"{name}: it is not asked again for this range"
                 assert node.arrived == [] and len(planner.quarantine) == 0, name
-            await theirs.answer(3, sync_wire.encode_block(rollup, right))
+            await theirs.answer(3, payload_by_number.encode_block(rollup, right))
             want(node, above, head=2)
             await node.until(lambda: node.arrived == [right])
             assert node.stage.host.peers() == [theirs.peer]
@@ -287,14 +287,14 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
         wrong = [msgspec.structs.replace(each, block_hash=payload_block_hash(each)) for each in wrong]
         forged = msgspec.structs.replace(blocks[6], gas_used=7)
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1, sync=[OP_NODE]) as theirs:
-            await theirs.answer(7, sync_wire.encode_block(rollup, forged))
+            await theirs.answer(7, payload_by_number.encode_block(rollup, forged))
             await asks(node, theirs)
             for rejected in range(1, 7):
                 want(node, blocks[7], head=2)
                 await node.until(lambda rejected=rejected: counts(node, theirs).rejected_payloads > rejected - 0.6)
                 await node.until(lambda rejected=rejected: theirs.asked() == [7] * rejected)
                 assert node.arrived == []
-                await theirs.answer(7, sync_wire.encode_block(rollup, wrong[6]))
+                await theirs.answer(7, payload_by_number.encode_block(rollup, wrong[6]))
             assert node.stage.scores.total(theirs.peer) < -100
             node.stage.keeper.save()
             await theirs.js.event("peer:disconnect", by(peer=node.peer))

@@ -4,9 +4,7 @@ import heapq
 import random
 from collections.abc import Iterable
 
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.gossipsub.message import (
     MessageId,
     MessageIdScheme,
@@ -16,7 +14,15 @@ from rollup_node.stages.p2p.gossipsub.message import (
 )
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    Subscription,
+    decode_rpc,
+    encode_rpc,
+)
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, peer_scorer
 
 TOPIC = "/optimism/901/3/blocks"
@@ -26,7 +32,7 @@ TOPICS = (TOPIC, OTHER_TOPIC)
 
 def packed(content: bytes) -> bytes:
     """Content as it is published."""
-    return block_snappy.compress(content)
+    return snappy.compress(content)
 
 
 def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
@@ -40,7 +46,7 @@ def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
     for frame in frames:
         length = varint.decode(frame)
         assert length is not None and len(frame) == sum(length)
-        found.append(gossip_wire.decode(frame[length[1] :]))
+        found.append(decode_rpc(frame[length[1] :]))
     return found
 
 
@@ -98,7 +104,7 @@ class World:
 
     def tell(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
         """The peer says something well-formed; what of it is to be judged."""
-        found = self.router.receive(peer, gossip_wire.encode(rpc), self.now)
+        found = self.router.receive(peer, encode_rpc(rpc), self.now)
         assert not isinstance(found, MalformedRpc)
         return found
 

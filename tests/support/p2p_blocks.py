@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash

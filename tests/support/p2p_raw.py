@@ -36,12 +36,12 @@ class RawPeer:
     async def send(self, plain: bytes) -> None:
         """Sends sealed bytes; the other end may be gone already."""
         with contextlib.suppress(ConnectionError):
-            self._writer.writelines(self._sealed.seal(plain))
+            self._writer.writelines(self._sealed.encrypt(plain))
             await self._writer.drain()
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
         """Sends each in a noise encode_line of its own."""
-        await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.seal(plain)))
+        await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
 
     async def send_unsealed(self, raw: bytes) -> None:
         """Sends bytes that are no noise."""
@@ -55,7 +55,7 @@ class RawPeer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while data := await self._reader.read(1 << 16):
-                    found += b"".join(self._sealed.receive(data))
+                    found += b"".join(self._sealed.receive_data(data))
         return found
 
     async def is_cut(self, seconds: float = 5.0) -> bool:
@@ -91,10 +91,10 @@ async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
     async with bare(port) as (reader, writer):
         found = None
         while found is None:
-            writer.write(upgrade.take())
+            writer.write(upgrade.data_to_send())
             data = await reader.read(1 << 16)
             if not data:
                 raise ConnectionError("refused")
-            found = upgrade.receive(data)
-        writer.write(upgrade.take())
-        yield RawPeer(reader, writer, found.stream)
+            found = upgrade.receive_data(data)
+        writer.write(upgrade.data_to_send())
+        yield RawPeer(reader, writer, found.session)

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, PubsubMessage, Rpc, Subscription, encode_rpc
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
@@ -54,7 +53,7 @@ class World:
         self._now = 1000.0
         for topic in TOPICS:
             self._router.join(topic)
-        hello = gossip_wire.encode(Rpc([Subscription(topic, True) for topic in TOPICS]))
+        hello = encode_rpc(Rpc([Subscription(topic, True) for topic in TOPICS]))
         self._peers = [number.to_bytes(4, "big") for number in range(peers)]
         for number, peer in enumerate(self._peers):
             self._router.add_peer(peer, MESHSUB_12, number % 2 == 0, [f"10.0.{number // 200}.{number % 200}"])
@@ -67,14 +66,10 @@ class World:
         """CPU of heartbeats as a share of a core, while messages come and peers make promises that they break."""
         spent = 0.0
         for number in range(count):
-            self._accept(
-                gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))]))
-            )
+            self._accept(encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
             for peer in self._chance.sample(self._peers, 20):
                 ids = [self._chance.randbytes(20) for _ in range(3)]
-                self._router.receive(
-                    peer, gossip_wire.encode(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now
-                )
+                self._router.receive(peer, encode_rpc(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now)
             self._now += self._params.heartbeat
             start = time.process_time()
             self._router.heartbeat(self._now)
@@ -96,7 +91,7 @@ class World:
     def raw_block(self, number: int) -> bytes:
         """A message with a signed block that nobody has seen."""
         message = signed_message(number, GENESIS_TIME, self._chance)
-        return gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, message)]))
+        return encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
         found = self._router.receive(self._chance.choice(self._peers), raw, self._now)

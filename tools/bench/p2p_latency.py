@@ -21,9 +21,8 @@ from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
-from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
@@ -119,7 +118,7 @@ async def _sending(port: int, blocks: int, results: Connection) -> None:
         address = parse_multiaddr(f"/ip4/127.0.0.1/tcp/{port}/p2p/{peer_id_text(receiver)}")
         await host.connect(receiver, [address])
         _, stream = await host.open_stream(receiver, [MESHSUB_12])
-        await stream.write(gossip_wire.frame(Rpc([Subscription(topic, True) for topic in TOPICS])))
+        await stream.write(encode_frame(Rpc([Subscription(topic, True) for topic in TOPICS])))
         frames = [_frame(number, chance) for number in range(1, blocks + 1)]
         for number, frame in enumerate(frames, 1):
             await asyncio.sleep(PAUSE)
@@ -137,7 +136,7 @@ async def _drain(stream: Stream) -> None:
 
 
 def _frame(number: int, chance: random.Random) -> bytes:
-    return gossip_wire.frame(Rpc(messages=[PubsubMessage(TOPIC, signed_message(number, int(time.time()), chance))]))
+    return encode_frame(Rpc(messages=[PubsubMessage(TOPIC, signed_message(number, int(time.time()), chance))]))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text, validate_peer_id
 
-LONGEST = 1024
-_LONGEST_NAME = 253
+MAX_BYTES = 1024
+_MAX_HOST_NAME = 253
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]+")
 _CODES = {"ip4": 4, "tcp": 6, "ip6": 41, "dns": 53, "dns4": 54, "dns6": 55, "udp": 273, "p2p": 421}
 _NAMES = {code: name for name, code in _CODES.items()}
@@ -34,45 +34,47 @@ class TcpAddress(NamedTuple):
 
     host: str
     port: int
-    is_name: bool
+    is_host_name: bool
     family: str | None
 
 
 class Multiaddr(NamedTuple):
     """An address as a sequence of parts."""
 
-    parts: tuple[Component, ...]
+    components: tuple[Component, ...]
 
     def __str__(self) -> str:
-        return "".join(f"/{name}/{value}" for name, value in self.parts)
+        return "".join(f"/{name}/{value}" for name, value in self.components)
 
     def encode(self) -> bytes:
         """The binary form."""
-        return b"".join(_encode_part(part) for part in self.parts)
+        return b"".join(_encode_component(part) for part in self.components)
 
     @property
-    def peer(self) -> PeerId | None:
+    def peer_id(self) -> PeerId | None:
         """The peer id at the end."""
-        return parse_peer_id(self.parts[-1].value) if self.parts and self.parts[-1].name == "p2p" else None
+        return (
+            parse_peer_id(self.components[-1].value) if self.components and self.components[-1].name == "p2p" else None
+        )
 
     @property
-    def without_peer(self) -> "Multiaddr":
+    def without_peer_id(self) -> "Multiaddr":
         """The same without the peer id."""
-        return Multiaddr(self.parts[:-1]) if self.peer is not None else self
+        return Multiaddr(self.components[:-1]) if self.peer_id is not None else self
 
-    def with_peer(self, peer: PeerId) -> "Multiaddr":
+    def with_peer_id(self, peer: PeerId) -> "Multiaddr":
         """The same ending in this peer id."""
-        return Multiaddr((*self.without_peer.parts, Component("p2p", peer_id_text(peer))))
+        return Multiaddr((*self.without_peer_id.components, Component("p2p", peer_id_text(peer))))
 
     @property
     def tcp(self) -> TcpAddress | None:
         """Host and port if this is plain TCP, else None."""
-        names = [part.name for part in self.without_peer.parts]
+        names = [part.name for part in self.without_peer_id.components]
         if len(names) != 2 or names[0] not in _HOSTS or names[1] != "tcp":
             return None
-        kind, host = self.parts[0]
+        kind, host = self.components[0]
         family = {"dns4": "ip4", "dns6": "ip6"}.get(kind)
-        return TcpAddress(host, int(self.parts[1].value), kind.startswith("dns"), family)
+        return TcpAddress(host, int(self.components[1].value), kind.startswith("dns"), family)
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
@@ -83,7 +85,7 @@ def tcp_multiaddr(host: str, port: int) -> Multiaddr:
 
 def parse_multiaddr(text: str) -> Multiaddr:
     """Reads the text form; MultiaddrError says what is wrong with it."""
-    if len(text) > LONGEST or not text.startswith("/"):
+    if len(text) > MAX_BYTES or not text.startswith("/"):
         raise MultiaddrError(f"{text[:80]!r} is not a multiaddr such as /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA...")
     words = text.rstrip("/").split("/")[1:]
     parts = []
@@ -92,25 +94,25 @@ def parse_multiaddr(text: str) -> Multiaddr:
         if index + 1 == len(words) or name not in _CODES:
             raise MultiaddrError(f"{text!r}: {words[index]!r} is not understood, or has no value")
         parts.append(Component(name, words[index + 1]))
-    return _checked(parts, text)
+    return _validated(parts, text)
 
 
 def decode_multiaddr(data: bytes) -> Multiaddr:
     """Reads the binary form; MultiaddrError says what is wrong with it."""
-    if len(data) > LONGEST:
+    if len(data) > MAX_BYTES:
         raise MultiaddrError(f"multiaddr of {len(data)} bytes")
     parts, offset = [], 0
     while offset < len(data):
-        code, offset = _number(data, offset)
+        code, offset = _read_varint(data, offset)
         name = _NAMES.get(code)
         if name is None:
             raise MultiaddrError(f"multiaddr protocol {code} is not understood")
-        size, offset = (_SIZES[name], offset) if name in _SIZES else _number(data, offset)
+        size, offset = (_SIZES[name], offset) if name in _SIZES else _read_varint(data, offset)
         raw, offset = data[offset : offset + size], offset + size
         if offset > len(data):
             raise MultiaddrError("multiaddr ends within a value")
         parts.append(Component(name, _decode_value(name, raw)))
-    return _checked(parts, data.hex())
+    return _validated(parts, data.hex())
 
 
 def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
@@ -124,19 +126,19 @@ def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
     return found
 
 
-def _checked(parts: list[Component], shown: str) -> Multiaddr:
+def _validated(parts: list[Component], shown: str) -> Multiaddr:
     """The address with values in their usual form."""
     if not parts:
         raise MultiaddrError("empty multiaddr")
     if any(part.name == "p2p" for part in parts[:-1]):
         raise MultiaddrError(f"{shown}: p2p must stand at the end")
     try:
-        return Multiaddr(tuple(Component(part.name, _usual(part)) for part in parts))
+        return Multiaddr(tuple(Component(part.name, _canonical_value(part)) for part in parts))
     except (ValueError, IdentityError) as error:
         raise MultiaddrError(f"{shown}: {error}") from None
 
 
-def _usual(part: Component) -> str:
+def _canonical_value(part: Component) -> str:
     name, value = part
     if name == "ip4":
         return str(ipaddress.IPv4Address(value))
@@ -148,12 +150,12 @@ def _usual(part: Component) -> str:
         return str(int(value))
     if name == "p2p":
         return peer_id_text(parse_peer_id(value))
-    if len(value) > _LONGEST_NAME or not _HOST_NAME.fullmatch(value):
+    if len(value) > _MAX_HOST_NAME or not _HOST_NAME.fullmatch(value):
         raise ValueError(f"{value!r} is not a host name")
     return value
 
 
-def _encode_part(part: Component) -> bytes:
+def _encode_component(part: Component) -> bytes:
     name, value = part
     code = varint.encode(_CODES[name])
     if name in ("ip4", "ip6"):
@@ -175,7 +177,7 @@ def _decode_value(name: str, raw: bytes) -> str:
         raise MultiaddrError(f"multiaddr {name}: {error}") from None
 
 
-def _number(data: bytes, offset: int) -> tuple[int, int]:
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     try:
         found = varint.decode(data, offset)
     except varint.VarintError as error:

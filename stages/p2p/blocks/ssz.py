@@ -14,9 +14,9 @@ from rollup_node.stages.protocol.types import Hash
 FIXED_SIZES = {1: 508, 2: 512, 3: 528, 4: 560}
 """Bytes of the fixed part by version: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
 
-MOST_EXTRA_DATA = 32
-MOST_TRANSACTIONS = 1 << 20
-MOST_WITHDRAWALS = 16
+MAX_EXTRA_DATA = 32
+MAX_TRANSACTIONS = 1 << 20
+MAX_WITHDRAWALS = 16
 WITHDRAWAL_SIZE = 44
 
 _BASE = struct.Struct("<32s20s32s32s256s32sQQQQI32s32sI")
@@ -47,7 +47,7 @@ def encode(payload: ExecutionPayload, version: int) -> bytes:
     fixed = FIXED_SIZES[version]
     transactions = encode_list(payload.transactions)
     transactions_at = fixed + len(payload.extra_data)
-    if len(payload.extra_data) > MOST_EXTRA_DATA:
+    if len(payload.extra_data) > MAX_EXTRA_DATA:
         raise SszError(f"{len(payload.extra_data)} bytes of extra data")
     base = _BASE.pack(
         payload.parent_hash,
@@ -113,7 +113,7 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
         raise SszError(f"extra data at {extra_data_at}, not at {fixed}")
     if not extra_data_at <= transactions_at <= end <= len(data):
         raise SszError(f"offsets {extra_data_at}, {transactions_at}, {end} in {len(data)} bytes")
-    if transactions_at - extra_data_at > MOST_EXTRA_DATA:
+    if transactions_at - extra_data_at > MAX_EXTRA_DATA:
         raise SszError(f"{transactions_at - extra_data_at} bytes of extra data")
     payload = ExecutionPayload(
         parent_hash=parent_hash,
@@ -153,7 +153,7 @@ def _decode_extras(data: bytes, version: int) -> _Extras:
 
 def encode_list(items: Sequence[bytes]) -> bytes:
     """A list of byte strings: an offset for each, then the strings."""
-    if len(items) > MOST_TRANSACTIONS:
+    if len(items) > MAX_TRANSACTIONS:
         raise SszError(f"{len(items)} transactions")
     offset = 4 * len(items)
     offsets = []
@@ -172,7 +172,7 @@ def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
     if size < 4 or not 0 < first <= size or first % 4:
         raise SszError(f"first transaction at {first} in {size} bytes")
     count = first // 4
-    if count > MOST_TRANSACTIONS:
+    if count > MAX_TRANSACTIONS:
         raise SszError(f"{count} transactions")
     offsets = struct.unpack_from(f"<{count}I", data, start)
     items = []
@@ -185,6 +185,6 @@ def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
 
 def _count_withdrawals(size: int) -> int:
     count, rest = divmod(size, WITHDRAWAL_SIZE)
-    if rest or count > MOST_WITHDRAWALS:
+    if rest or count > MAX_WITHDRAWALS:
         raise SszError(f"{size} bytes of withdrawals")
     return count

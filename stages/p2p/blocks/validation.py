@@ -8,7 +8,7 @@ from collections import OrderedDict
 from enum import Enum
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, recover_signer, signing_hash
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
@@ -19,8 +19,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 FUTURE_SECONDS = 5
-MOST_HEIGHTS = 1000
-MOST_BLOCKS_PER_HEIGHT = 5
+MAX_HEIGHTS = 1000
+MAX_BLOCKS_PER_HEIGHT = 5
 
 
 class ValidationFailure(Enum):
@@ -79,7 +79,7 @@ class SeenBlocks:
         """Hashes seen at a height, to be added to."""
         hashes = self._hashes.setdefault(number, [])
         self._hashes.move_to_end(number)
-        if len(self._hashes) > MOST_HEIGHTS:
+        if len(self._hashes) > MAX_HEIGHTS:
             self._hashes.popitem(last=False)
         return hashes
 
@@ -98,7 +98,7 @@ class BlockValidator:
         `now` that of the clock that signer rotations are timed by."""
         if isinstance(content, SnappyFailure):
             return _refused(ValidationFailure.SNAPPY, content.value)
-        if len(content) < block_message.SMALLEST:
+        if len(content) < block_message.MIN_BYTES:
             return _refused(ValidationFailure.TOO_SMALL, len(content))
         block = block_message.split_signature(content)
         bad_signature = self._check_signer(block, now)
@@ -152,7 +152,7 @@ class BlockValidator:
     def _check_height(self, payload: ExecutionPayload, version: int) -> BlockValidation | None:
         """The last check: a block that passes it is remembered."""
         hashes = self._seen[version].at(payload.block_number)
-        if len(hashes) > MOST_BLOCKS_PER_HEIGHT:
+        if len(hashes) > MAX_BLOCKS_PER_HEIGHT:
             return _refused(ValidationFailure.TOO_MANY_AT_HEIGHT, len(hashes), payload.block_number, payload=payload)
         if payload.block_hash in hashes:
             return _refused(ValidationFailure.SEEN, payload=payload)

@@ -16,10 +16,10 @@ from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 
 TIMEOUT = 0.7
 """Seconds for an answer; a handshake starts them anew."""
-MOST_AT_ONCE = 128
-MOST_WAITING = 4
-_MOST_HANDSHAKES = 1
-_MOST_ANSWERS = 16
+MAX_ACTIVE_CALLS = 128
+MAX_WAITING = 4
+_MAX_HANDSHAKES = 1
+_MAX_ANSWERS = 16
 
 
 class CallPurpose(Enum):
@@ -88,12 +88,12 @@ class ActiveCalls:
         """Sends a request, or lets it wait for the one before it; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
-            if len(self._active) >= MOST_AT_ONCE:
+            if len(self._active) >= MAX_ACTIVE_CALLS:
                 return False
             self._start(call, record_seq, now)
             return True
         waiting = self._waiting.setdefault(node, deque())
-        if len(waiting) >= MOST_WAITING:
+        if len(waiting) >= MAX_WAITING:
             return False
         waiting.append(call)
         return True
@@ -101,7 +101,7 @@ class ActiveCalls:
     def challenged(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
         """Answers a challenge; False if it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
-        if call is None or call.contact.endpoint != sender or call.handshakes >= _MOST_HANDSHAKES:
+        if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
             return False
         del self._by_nonce[whoareyou.nonce]
         datagram = self._channel.answer(call.contact, whoareyou, own, call.plain)
@@ -123,7 +123,7 @@ class ActiveCalls:
         if isinstance(message, messages.Nodes) and call.distances:
             call.answers += 1
             _collect(call, message)
-            if call.answers >= min(max(message.total, 1), _MOST_ANSWERS):
+            if call.answers >= min(max(message.total, 1), _MAX_ANSWERS):
                 return self._finish(CallResult(call, True), own, now)
             return None
         return False
@@ -168,7 +168,7 @@ class ActiveCalls:
 def _collect(call: OutgoingCall, message: messages.Nodes) -> None:
     """Keeps those records that hold and lie at the distances asked for."""
     for raw in message.records:
-        if len(call.records) >= messages.MOST_RECORDS:
+        if len(call.records) >= messages.MAX_RECORDS:
             return
         try:
             record = decode_enr(raw)

@@ -43,8 +43,8 @@ class OpStackEntry(NamedTuple):
 def decode_opstack(value: bytes) -> OpStackEntry | None:
     """Reads the value of `opstack`; what follows the two numbers is left out. None if it is damaged."""
     try:
-        chain = varint.decode_padded(value)
-        version = varint.decode_padded(value, chain[1]) if chain else None
+        chain = varint.decode_protobuf(value)
+        version = varint.decode_protobuf(value, chain[1]) if chain else None
     except varint.VarintError:
         return None
     return OpStackEntry(chain[0], version[0]) if chain and version else None

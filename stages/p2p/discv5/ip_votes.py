@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 
 FRESH_SECONDS = 300.0
 FEWEST_VOTES = 10
-_MOST_VOTES = 200
+_MAX_VOTES = 200
 
 
 class IpVotes:
@@ -27,7 +27,7 @@ class IpVotes:
         key = network_prefix(voter_at.ip) or voter
         self._votes.pop(key, None)
         self._votes[key] = (seen, now)
-        while len(self._votes) > _MOST_VOTES:
+        while len(self._votes) > _MAX_VOTES:
             self._votes.popitem(last=False)
 
     def winner(self, now: float) -> Endpoint | None:

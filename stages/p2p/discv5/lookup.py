@@ -9,8 +9,8 @@ from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, lo
 
 CONCURRENCY = 3
 WIDTH = 16
-MOST_ASKED = 64
-_MOST_HEARD_OF = 256
+MAX_ASKED = 64
+_MAX_SEEN = 256
 _DISTANCES = 3
 
 
@@ -38,13 +38,13 @@ class Lookup:
         for contact in contacts:
             if contact.node_id != self.own:
                 self.heard_of.setdefault(contact.node_id, contact)
-        if len(self.heard_of) > _MOST_HEARD_OF:
-            kept = self._by_closeness()[:_MOST_HEARD_OF]
+        if len(self.heard_of) > _MAX_SEEN:
+            kept = self._by_closeness()[:_MAX_SEEN]
             self.heard_of = {contact.node_id: contact for contact in kept}
 
     def next_queries(self) -> list[LookupQuery]:
         """Whom to ask now; each node is named once."""
-        free = min(CONCURRENCY - len(self.waiting), MOST_ASKED - len(self.asked))
+        free = min(CONCURRENCY - len(self.waiting), MAX_ASKED - len(self.asked))
         fresh = [contact for contact in self._nearest() if contact.node_id not in self.asked][: max(free, 0)]
         for contact in fresh:
             self.asked.add(contact.node_id)
@@ -67,7 +67,7 @@ class Lookup:
         """Whether nobody is left to be asked or waited for."""
         if self.waiting:
             return False
-        return len(self.asked) >= MOST_ASKED or all(contact.node_id in self.asked for contact in self._nearest())
+        return len(self.asked) >= MAX_ASKED or all(contact.node_id in self.asked for contact in self._nearest())
 
     @property
     def result(self) -> list[Contact]:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.protocol import rlp
 
-MOST_RECORDS = 16
+MAX_RECORDS = 16
 """Records in all answers to one FINDNODE."""
-MOST_DISTANCES = 32
+MAX_DISTANCES = 32
 _LONGEST_ID = 8
 _RECORDS_PER_MESSAGE = 3
 
@@ -94,7 +94,7 @@ def decode(plain: bytes) -> Discv5Message:
 
 def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
     """The answers to a FINDNODE, few enough records in each for the largest packet."""
-    chosen = tuple(records)[:MOST_RECORDS]
+    chosen = tuple(records)[:MAX_RECORDS]
     starts = range(0, max(len(chosen), 1), _RECORDS_PER_MESSAGE)
     return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
 
@@ -141,7 +141,7 @@ def _distances(item: bytes) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(_number(part, 2) for part in rlp.split(item)))
     if any(distance > 256 for distance in found):
         raise MessageError("distance above 256")
-    return found[:MOST_DISTANCES]
+    return found[:MAX_DISTANCES]
 
 
 def _ping(request_id: bytes, items: list[bytes]) -> Ping:
@@ -157,7 +157,7 @@ def _find_node(request_id: bytes, items: list[bytes]) -> FindNode:
 
 
 def _nodes(request_id: bytes, items: list[bytes]) -> Nodes:
-    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MOST_RECORDS]))
+    return Nodes(request_id, _number(items[0]), tuple(rlp.split(items[1])[:MAX_RECORDS]))
 
 
 def _talk_request(request_id: bytes, items: list[bytes]) -> TalkRequest:

@@ -27,13 +27,13 @@ REFRESH_SECONDS = 600.0
 TELL_AGAIN_SECONDS = 600.0
 ENOUGH_LIVE = 8
 """With fewer live nodes than this in the table the bootnodes are asked, ever less often."""
-MOST_LOOKUPS = 4
+MAX_LOOKUPS = 4
 _FIRST_WALK_SECONDS = 0.5
 _BOOT_SECONDS = (2.0, 60.0)
 _PACKETS_PER_SECOND = (200.0, 500.0)
-_MOST_CHECKS = 8
-_MOST_CANDIDATES = 128
-_MOST_TOLD = 2048
+_MAX_CHECKS = 8
+_MAX_CANDIDATES = 128
+_MAX_EMITTED = 2048
 
 
 class ChainNodeFound(NamedTuple):
@@ -157,7 +157,7 @@ class Discv5Node:
     def start_lookup(self, target: NodeId, now: float) -> Lookup | None:
         """Begins a walk to a target; None if there are too many, or nobody to begin with."""
         seeds = self.table.nearest(target, WIDTH)
-        if not seeds or len(self.lookups) >= MOST_LOOKUPS:
+        if not seeds or len(self.lookups) >= MAX_LOOKUPS:
             return None
         lookup = Lookup(target, self.channel.node_id)
         lookup.add(seeds)
@@ -308,7 +308,7 @@ class Discv5Node:
         self.table.offer(record, now)
         if self.wanted and self._is_ours(record) and self._told.get(node, (-1, 0.0))[0] < record.seq:
             self._candidates[node] = contact
-            if len(self._candidates) > _MOST_CANDIDATES:
+            if len(self._candidates) > _MAX_CANDIDATES:
                 self._candidates.popitem(last=False)
         self._check(now)
 
@@ -332,7 +332,7 @@ class Discv5Node:
             return
         self._told[record.node_id] = (record.seq, now)
         self._told.move_to_end(record.node_id)
-        if len(self._told) > _MOST_TOLD:
+        if len(self._told) > _MAX_EMITTED:
             self._told.popitem(last=False)
         self._outputs.append(NodeAlive(record))
         tcp = record.tcp(endpoint.ip.version)
@@ -374,7 +374,7 @@ class Discv5Node:
 
     def _check(self, now: float) -> None:
         """Asks nodes of the table, then candidates, whether they are alive."""
-        for _ in range(_MOST_CHECKS - self.calls.count(CallPurpose.CHECK)):
+        for _ in range(_MAX_CHECKS - self.calls.count(CallPurpose.CHECK)):
             contact = self._next_check(now)
             if contact is None:
                 return

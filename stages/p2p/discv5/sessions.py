@@ -15,14 +15,14 @@ from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
 CHALLENGE_SECONDS = 1.0
 """How long a challenge may be answered."""
-MOST_SESSIONS = 1000
-MOST_SESSIONS_PER_HOST = 128
-MOST_CHALLENGES = 1000
-MOST_CHALLENGES_PER_HOST = 64
+MAX_SESSIONS = 1000
+MAX_SESSIONS_PER_HOST = 128
+MAX_CHALLENGES = 1000
+MAX_CHALLENGES_PER_HOST = 64
 _CHALLENGES_PER_NODE = 3
 _SESSIONS_PER_NODE = 2
 _REMEMBERED_NONCES = 32
-_MOST_MESSAGES = 1 << 32
+_MAX_MESSAGES = 1 << 32
 
 RandomBytes = Callable[[int], bytes]
 """That many unpredictable bytes."""
@@ -46,7 +46,7 @@ class Discv5Session:
     @property
     def is_used_up(self) -> bool:
         """Whether no nonce is left."""
-        return self.sent >= _MOST_MESSAGES - 1
+        return self.sent >= _MAX_MESSAGES - 1
 
     def remember(self, nonce: bytes) -> bool:
         """Notes the nonce of a message that was opened; False if it had been seen before."""
@@ -69,7 +69,7 @@ class Sessions:
     same moment and then write with different keys."""
 
     def __init__(self) -> None:
-        self._kept: BoundedMap[Key, tuple[Discv5Session, ...]] = BoundedMap(MOST_SESSIONS, MOST_SESSIONS_PER_HOST)
+        self._kept: BoundedMap[Key, tuple[Discv5Session, ...]] = BoundedMap(MAX_SESSIONS, MAX_SESSIONS_PER_HOST)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -110,7 +110,7 @@ class Challenges:
     messages in another's name."""
 
     def __init__(self) -> None:
-        self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MOST_CHALLENGES, MOST_CHALLENGES_PER_HOST)
+        self._kept: BoundedMap[Key, tuple[Challenge, ...]] = BoundedMap(MAX_CHALLENGES, MAX_CHALLENGES_PER_HOST)
 
     def __len__(self) -> int:
         return len(self._kept)

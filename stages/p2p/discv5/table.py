@@ -17,8 +17,8 @@ PER_NETWORK = 10
 RECHECK_SECONDS = 300.0
 """How often a node that answers is asked whether it is alive."""
 RETRY_SECONDS = 10.0
-MOST_FAILURES = 3
-_MOST_CHECKS = 27
+MAX_FAILURES = 3
+_MAX_CHECKS = 27
 
 
 @dataclass
@@ -102,7 +102,7 @@ class RoutingTable:
         """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
         entry = self.get(node)
         if entry is not None:
-            entry.checks = min(entry.checks + 1, _MOST_CHECKS)
+            entry.checks = min(entry.checks + 1, _MAX_CHECKS)
             entry.failures = 0
             if is_check:
                 entry.next_check = now + RECHECK_SECONDS
@@ -115,7 +115,7 @@ class RoutingTable:
         entry.checks //= 3
         entry.failures += 1
         entry.next_check = now + RETRY_SECONDS * entry.failures
-        if entry.checks or entry.failures < MOST_FAILURES:
+        if entry.checks or entry.failures < MAX_FAILURES:
             return None
         self._remove(node)
         return entry

@@ -7,8 +7,8 @@ from rollup_node.stages.p2p.encoding import varint
 
 HEADER = "/multistream/1.0.0"
 NOT_AVAILABLE = "na"
-LONGEST = 1024
-MOST_PROPOSALS = 64
+MAX_LINE_BYTES = 1024
+MAX_PROPOSALS = 64
 
 
 class MultistreamError(ValueError):
@@ -28,33 +28,33 @@ class _Negotiation:
         self.selected: str | None = None
         self._buffer = bytearray()
         self._out = bytearray()
-        self._greeted = False
+        self._header_received = False
 
     @property
-    def rest(self) -> bytes:
+    def trailing_data(self) -> bytes:
         """Bytes that belong to the selected protocol."""
         return bytes(self._buffer)
 
-    def take(self) -> bytes:
+    def data_to_send(self) -> bytes:
         """Bytes to send, once."""
         out, self._out = bytes(self._out), bytearray()
         return out
 
-    def receive(self, data: bytes) -> str | None:
+    def receive_data(self, data: bytes) -> str | None:
         """Takes bytes from the other end; the selected protocol as soon as there is one."""
         self._buffer += data
         while self.selected is None:
-            line = self._line()
+            line = self._next_line()
             if line is None:
                 return None
-            if self._greeted:
-                self._answer(line)
+            if self._header_received:
+                self._handle_line(line)
             elif line != HEADER:
                 raise MultistreamError(f"the other end opens with {line[:60]!r}")
-            self._greeted = True
+            self._header_received = True
         return self.selected
 
-    def _line(self) -> str | None:
+    def _next_line(self) -> str | None:
         try:
             found = varint.decode(self._buffer)
         except varint.VarintError as error:
@@ -62,7 +62,7 @@ class _Negotiation:
         if found is None:
             return None
         length, start = found
-        if not 0 < length <= (LONGEST if self._greeted else len(HEADER) + 1):
+        if not 0 < length <= (MAX_LINE_BYTES if self._header_received else len(HEADER) + 1):
             raise MultistreamError(f"line of {length} bytes")
         if len(self._buffer) < start + length:
             return None
@@ -72,7 +72,7 @@ class _Negotiation:
             raise MultistreamError("line without an end")
         return raw[:-1].decode(errors="replace")
 
-    def _answer(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         """Acts on a line after the greeting; the role decides."""
         raise AssertionError(line)
 
@@ -87,7 +87,7 @@ class Initiator(_Negotiation):
         self._protocols = list(protocols)
         self._out += encode_line(HEADER) + encode_line(self._protocols[0])
 
-    def _answer(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         if line == self._protocols[0]:
             self.selected = line
             return
@@ -108,12 +108,12 @@ class Responder(_Negotiation):
         self._proposals = 0
         self._out += encode_line(HEADER)
 
-    def _answer(self, line: str) -> None:
+    def _handle_line(self, line: str) -> None:
         if self._supported(line):
             self.selected = line
             self._out += encode_line(line)
             return
         self._proposals += 1
-        if self._proposals >= MOST_PROPOSALS:
-            raise MultistreamError(f"{MOST_PROPOSALS} proposals, none of them supported")
+        if self._proposals >= MAX_PROPOSALS:
+            raise MultistreamError(f"{MAX_PROPOSALS} proposals, none of them supported")
         self._out += encode_line(NOT_AVAILABLE)

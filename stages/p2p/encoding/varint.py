@@ -1,8 +1,8 @@
 """Unsigned varints: seven bits a byte, lowest first. libp2p allows nine bytes (63 bits) and only the shortest form;
 protobuf allows ten bytes and padding."""
 
-LONGEST = 9
-_LONGEST_PROTOBUF = 10
+MAX_BYTES = 9
+_MAX_PROTOBUF_BYTES = 10
 
 
 class VarintError(ValueError):
@@ -22,15 +22,15 @@ def encode(number: int) -> bytes:
 def decode(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
     """The number at `offset` and the offset after it; None while bytes are missing; VarintError for a form that
     libp2p refuses."""
-    found = _decode(data, offset, LONGEST)
+    found = _decode(data, offset, MAX_BYTES)
     if found is not None and found[1] - offset > 1 and data[found[1] - 1] == 0:
         raise VarintError("varint is longer than it needs to be")
     return found
 
 
-def decode_padded(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
+def decode_protobuf(data: bytes | bytearray | memoryview, offset: int = 0) -> tuple[int, int] | None:
     """The same by protobuf's rule: up to ten bytes, cut to 64 bits."""
-    found = _decode(data, offset, _LONGEST_PROTOBUF)
+    found = _decode(data, offset, _MAX_PROTOBUF_BYTES)
     return None if found is None else (found[0] & 0xFFFF_FFFF_FFFF_FFFF, found[1])
 
 

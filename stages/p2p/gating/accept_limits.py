@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip
 
-MOST_PER_HOST = 8
+MAX_PER_HOST = 8
 """Connections of one IPv4 address, as in libp2p, or one IPv6 network of 64 bits."""
 
 C = TypeVar("C")
@@ -63,5 +63,5 @@ def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:
     """Whether the host of an address has all the connections it may have; our own machine may have any number."""
     place = colocation_groups(ip)[-1]
     return (
-        not parse_ip(ip).is_loopback and sum(colocation_groups(other)[-1] == place for other in others) >= MOST_PER_HOST
+        not parse_ip(ip).is_loopback and sum(colocation_groups(other)[-1] == place for other in others) >= MAX_PER_HOST
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-_MOST_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 @dataclass
@@ -23,7 +23,7 @@ class PeerBackoff:
         """Notes a failure; gives the pause until the next try in seconds."""
         count = self._failures.get(peer, (0, 0.0))[0] + 1
         pause = min(self.longest, self.first * 2.0 ** min(count - 1, 30))
-        if peer not in self._failures and len(self._failures) >= _MOST_REMEMBERED:
+        if peer not in self._failures and len(self._failures) >= _MAX_REMEMBERED:
             del self._failures[next(iter(self._failures))]
         self._failures[peer] = (count, now + pause)
         return pause

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub.params import LONGEST_BACKOFF, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.prune_backoff import PruneBackoff
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
@@ -76,7 +76,7 @@ class Meshes:
         if peer in members:
             del members[peer]
             self._peers.counts["PRUNE"] += 1
-        seconds = min(float(prune.backoff), LONGEST_BACKOFF) if prune.backoff else self._params.prune_backoff
+        seconds = min(float(prune.backoff), MAX_PRUNE_BACKOFF) if prune.backoff else self._params.prune_backoff
         self.backoff.add(prune.topic, peer, seconds, now)
 
     def drop(self, peer: PeerId) -> None:

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Protocol
 
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import MessageId
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
+    MAX_QUEUED_BYTES,
+    MAX_RPC_BYTES,
     MESHSUB_11,
     MESHSUB_12,
-    MOST_QUEUED_BYTES,
-    MOST_RPC_BYTES,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
 from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -36,7 +35,7 @@ class GossipPeer:
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
         self.outbound = outbound
-        self.outbox = RpcQueue(params.queue_length, MOST_QUEUED_BYTES)
+        self.outbox = RpcQueue(params.queue_length, MAX_QUEUED_BYTES)
         self.ihaves = 0
         self.asked = 0
         self.idontwants = 0
@@ -114,7 +113,7 @@ class PeerTable:
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
         """Queues a message for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat."""
-        if self.send_frame(peer, gossip_wire.frame(rpc), urgent):
+        if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
         self.all[peer].unsent_grafts |= dict.fromkeys(rpc.control.graft)
         self.all[peer].unsent_prunes |= {prune.topic: prune for prune in rpc.control.prune}
@@ -122,7 +121,7 @@ class PeerTable:
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
         """Queues a whole frame for a peer; False if there is no room or the frame is too large."""
-        sent = len(frame) <= MOST_RPC_BYTES and self.all[peer].outbox.push(frame, urgent)
+        sent = len(frame) <= MAX_RPC_BYTES and self.all[peer].outbox.push(frame, urgent)
         self.counts["SEND_RPC" if sent else "DROP_RPC"] += 1
         if sent:
             self.ready[peer] = None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.gossipsub.message import MessageId
-from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, MOST_PENDING_BYTES
+from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
@@ -40,7 +40,7 @@ class PendingMessages:
 
     def add(self, message_id: MessageId, message: PendingMessage) -> bool:
         """Lets a message wait; False if there is no room."""
-        if len(self._messages) >= MOST_PENDING or self.bytes + message.size > MOST_PENDING_BYTES:
+        if len(self._messages) >= MAX_PENDING_MESSAGES or self.bytes + message.size > MAX_PENDING_BYTES:
             return False
         self._messages[message_id] = message
         self.bytes += message.size

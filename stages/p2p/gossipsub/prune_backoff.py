@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-MOST_PER_TOPIC = 10_000
+MAX_PER_TOPIC = 10_000
 
 
 class PruneBackoff:
@@ -20,7 +20,7 @@ class PruneBackoff:
         """Begins or prolongs a backoff; never shortens one."""
         ends = self._ends.setdefault(topic, {})
         ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
-        if len(ends) > MOST_PER_TOPIC:
+        if len(ends) > MAX_PER_TOPIC:
             del ends[next(iter(ends))]
 
     def end(self, topic: str, peer: PeerId) -> float | None:

@@ -5,7 +5,7 @@ How a shell drives it, from one event loop, with `now` the seconds of a steady c
 
 * Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`, and again when it had to be
   opened anew. The peer is disconnected: `remove_peer`. Its addresses change: `scores.add`.
-* A message has come on any inbound stream (`read_message(MOST_RPC_BYTES)`): `receive`. `MalformedRpc`: reset the stream.
+* A message has come on any inbound stream (`read_message(MAX_RPC_BYTES)`): `receive`. `MalformedRpc`: reset the stream.
   Otherwise each `UnvalidatedMessage` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
   count as ignored. Of a peer not added yet only the topics are heard, so reading better waits until it is.
 * `heartbeat` every `params.heartbeat` seconds. `publish` for our own messages, which are judged before.
@@ -20,13 +20,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.fanout import Fanout
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
 from rollup_node.stages.p2p.gossipsub.message import MessageId, MessageIdScheme, UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage
-from rollup_node.stages.p2p.gossipsub.params import MOST_EARLY, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -36,6 +35,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Rpc,
     RpcDecodeError,
     Subscription,
+    decode_rpc,
+    encode_frame,
 )
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
@@ -166,7 +167,7 @@ class GossipSubRouter:
     def receive(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
         """Takes one message from a peer (without its length); what of it is to be judged."""
         try:
-            rpc = gossip_wire.decode(raw)
+            rpc = decode_rpc(raw)
         except RpcDecodeError as error:
             return MalformedRpc(str(error))
         if peer not in self.peers.all:
@@ -192,7 +193,7 @@ class GossipSubRouter:
 
     def _push(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
         """Keeps a message to be asked for, and queues it for those who do not have it."""
-        frame = gossip_wire.frame(Rpc(messages=(PubsubMessage(topic, data),)))
+        frame = encode_frame(Rpc(messages=(PubsubMessage(topic, data),)))
         self.lazy.cache.put(message, CachedMessage(topic, frame))
         lacking = [peer for peer in receivers if message not in self.peers.all[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
@@ -202,7 +203,7 @@ class GossipSubRouter:
         known = [each for each in subscriptions if each.topic in self.allowed]
         if known:
             self._early[peer] = (self._early.pop(peer, []) + known)[-len(self.allowed) :]
-            if len(self._early) > MOST_EARLY:
+            if len(self._early) > MAX_EARLY_SUBSCRIBERS:
                 del self._early[next(iter(self._early))]
 
     def _take_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
@@ -222,7 +223,7 @@ class GossipSubRouter:
         """A large message that is new is not wanted from the rest of the mesh any more: that is said at once."""
         found = self.inbox.take(peer, message, now)
         if found is not None and len(message.data) >= self.params.idontwant_from_bytes:
-            frame = gossip_wire.frame(Rpc(control=ControlMessage(dont_want=(found.id,))))
+            frame = encode_frame(Rpc(control=ControlMessage(dont_want=(found.id,))))
             for other in self.meshes.members[message.topic]:
                 if other != peer and self.peers.all[other].knows_idontwant:
                     self.peers.send_frame(other, frame, urgent=True)

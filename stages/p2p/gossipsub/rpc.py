@@ -10,9 +10,9 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
 
-MOST_FIELDS = 12_000
+MAX_FIELDS = 12_000
 """Two IHAVE of full length, and more than nodes of one chain ever say at once: to read so many takes a while."""
-MOST_MESSAGE_FIELDS = 64
+MAX_MESSAGE_FIELDS = 64
 LONGEST_ID = 64
 _SUBSCRIPTIONS, _PUBLISH, _CONTROL = 1, 2, 3
 _SUBSCRIBE, _SUBSCRIBED_TOPIC = 1, 2
@@ -75,53 +75,56 @@ class Rpc(NamedTuple):
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
-def frame(rpc: Rpc) -> bytes:
+def encode_frame(rpc: Rpc) -> bytes:
     """The message with its length before it, as it goes on a stream."""
-    body = encode(rpc)
+    body = encode_rpc(rpc)
     return varint.encode(len(body)) + body
 
 
-def encode(rpc: Rpc) -> bytes:
+def encode_rpc(rpc: Rpc) -> bytes:
     """The message without its length."""
     parts = [
-        protobuf.data(
-            _SUBSCRIPTIONS, protobuf.number(_SUBSCRIBE, one.subscribe) + protobuf.data(_SUBSCRIBED_TOPIC, one.topic)
+        protobuf.bytes_field(
+            _SUBSCRIPTIONS,
+            protobuf.varint_field(_SUBSCRIBE, one.subscribe) + protobuf.bytes_field(_SUBSCRIBED_TOPIC, one.topic),
         )
         for one in rpc.subscriptions
     ]
     parts += [
-        protobuf.data(_PUBLISH, protobuf.data(_DATA, one.data) + protobuf.data(_TOPIC, one.topic))
+        protobuf.bytes_field(_PUBLISH, protobuf.bytes_field(_DATA, one.data) + protobuf.bytes_field(_TOPIC, one.topic))
         for one in rpc.messages
     ]
     if any(rpc.control):
-        parts.append(protobuf.data(_CONTROL, _encode_control(rpc.control)))
+        parts.append(protobuf.bytes_field(_CONTROL, _encode_control(rpc.control)))
     return b"".join(parts)
 
 
 def _encode_control(control: ControlMessage) -> bytes:
     parts = [
-        protobuf.data(_IHAVE, protobuf.data(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids))
+        protobuf.bytes_field(
+            _IHAVE, protobuf.bytes_field(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids)
+        )
         for have in control.have
     ]
     if control.want:
-        parts.append(protobuf.data(_IWANT, _encode_ids(_IDS, control.want)))
-    parts += [protobuf.data(_GRAFT, protobuf.data(_CONTROL_TOPIC, topic)) for topic in control.graft]
+        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.want)))
+    parts += [protobuf.bytes_field(_GRAFT, protobuf.bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
     for prune in control.prune:
-        backoff = b"" if prune.backoff is None else protobuf.number(_PRUNE_BACKOFF, prune.backoff)
-        parts.append(protobuf.data(_PRUNE, protobuf.data(_CONTROL_TOPIC, prune.topic) + backoff))
+        backoff = b"" if prune.backoff is None else protobuf.varint_field(_PRUNE_BACKOFF, prune.backoff)
+        parts.append(protobuf.bytes_field(_PRUNE, protobuf.bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
     if control.dont_want:
-        parts.append(protobuf.data(_IDONTWANT, _encode_ids(_IDS, control.dont_want)))
+        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.dont_want)))
     return b"".join(parts)
 
 
 def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
-    return b"".join(protobuf.data(field, each) for each in ids)
+    return b"".join(protobuf.bytes_field(field, each) for each in ids)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def decode(raw: bytes) -> Rpc:
+def decode_rpc(raw: bytes) -> Rpc:
     """Reads a message without its length; RpcDecodeError for a malformed one."""
     try:
         return _Reader().rpc(raw)
@@ -130,15 +133,15 @@ def decode(raw: bytes) -> Rpc:
 
 
 class _Reader:
-    """Reads one message; all parts of it together have at most MOST_FIELDS fields."""
+    """Reads one message; all parts of it together have at most MAX_FIELDS fields."""
 
     def __init__(self) -> None:
-        self._left = MOST_FIELDS
+        self._left = MAX_FIELDS
 
     def rpc(self, raw: bytes) -> Rpc:
         fields = self._fields(memoryview(raw))
         subscriptions = tuple([self._subscription(each) for each in self._all(fields, _SUBSCRIPTIONS)])
-        messages = tuple([self._message(each) for each in fields.views(_PUBLISH)])
+        messages = tuple([self._message(each) for each in fields.repeated_views(_PUBLISH)])
         return Rpc(subscriptions, messages, self._control(self._all(fields, _CONTROL)))
 
     def _fields(self, view: memoryview) -> Fields:
@@ -147,19 +150,19 @@ class _Reader:
         return fields
 
     def _all(self, fields: Fields, number: int) -> Iterator[Fields]:
-        return map(self._fields, fields.views(number))
+        return map(self._fields, fields.repeated_views(number))
 
     def _subscription(self, fields: Fields) -> Subscription:
-        return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.number(_SUBSCRIBE)))
+        return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
         """Anybody may have appended fields to a message that good peers pass on: they must not cost us these peers."""
         if self._left <= 0:
-            raise RpcDecodeError(f"more than {MOST_FIELDS} fields")
-        fields = protobuf.parse_first(view, MOST_MESSAGE_FIELDS)
+            raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
+        fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)
         self._left -= len(fields)
         authored = any(number in fields for number in (_FROM, _SEQUENCE, _SIGNATURE, _KEY))
-        return PubsubMessage(_topic(fields, _TOPIC), fields.raw(_DATA) or b"", authored)
+        return PubsubMessage(_topic(fields, _TOPIC), fields.bytes_value(_DATA) or b"", authored)
 
     def _control(self, controls: Iterator[Fields]) -> ControlMessage:
         """A repeated control part counts as one, by protobuf's rule for embedded messages."""
@@ -173,7 +176,7 @@ class _Reader:
             for each in self._all(fields, _IWANT):
                 want += _ids(each, _IDS)
             graft += [_topic(each) for each in self._all(fields, _GRAFT)]
-            prune += [Prune(_topic(each), each.number(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
+            prune += [Prune(_topic(each), each.varint(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
             for each in self._all(fields, _IDONTWANT):
                 dont_want += _ids(each, _IDS)
         return ControlMessage(have, want, graft, prune, dont_want)
@@ -181,11 +184,11 @@ class _Reader:
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
     """A topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
-    return (fields.raw(number) or b"").decode(errors="replace")
+    return (fields.bytes_value(number) or b"").decode(errors="replace")
 
 
 def _ids(fields: Fields, number: int) -> list[bytes]:
-    ids = fields.all_raw(number)
+    ids = fields.repeated_bytes(number)
     if any(len(each) > LONGEST_ID for each in ids):
         raise RpcDecodeError(f"a message id of more than {LONGEST_ID} bytes")
     return ids

@@ -4,7 +4,7 @@ duplicates and refused messages, is charged to their allowance."""
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message import (
     MessageId,
@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.gossipsub.message import (
     ValidationResult,
     message_id,
 )
-from rollup_node.stages.p2p.gossipsub.params import MOST_SEEN, VALIDATION_SECONDS, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MAX_SEEN, VALIDATION_TIMEOUT, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable
 from rollup_node.stages.p2p.gossipsub.pending import PendingMessage, PendingMessages
 from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
@@ -38,7 +38,7 @@ class ValidationQueue:
         self._peers = peers
         self._promises = promises
         self._id_rule = id_rule
-        self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MOST_SEEN)
+        self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
         self.pending = PendingMessages()
 
     def has_seen(self, message: MessageId, now: float) -> bool:
@@ -85,11 +85,11 @@ class ValidationQueue:
     def tick(self, now: float) -> None:
         """Forgets what was seen long ago, and gives up waiting for verdicts that do not come."""
         self._seen.forget_old(now)
-        for message in self.pending.older_than(now - VALIDATION_SECONDS):
+        for message in self.pending.older_than(now - VALIDATION_TIMEOUT):
             self.settle(message, ValidationResult.IGNORE)
 
     def _unpack(self, topic: str, data: bytes) -> _Unpacked:
-        content = block_snappy.decompress(data)
+        content = snappy.decompress(data)
         size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
         return _Unpacked(message_id(self._id_rule, topic, data, content), content, size)
 

@@ -8,7 +8,7 @@ ALL = 0.7
 """The part of a core that all peers together may use up in vain."""
 FEWEST = 10
 """Shares are no larger than with so many peers."""
-MOST_SAVED = 0.25
+MAX_SAVED = 0.25
 
 
 class WorkBudget:
@@ -38,4 +38,4 @@ class WorkBudget:
 
     def _at(self, peer: PeerId, now: float) -> float:
         left, since = self._left.get(peer, (0.0, now))
-        return min(MOST_SAVED, left + (now - since) * self._rate)
+        return min(MAX_SAVED, left + (now - since) * self._rate)

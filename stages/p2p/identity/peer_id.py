@@ -18,12 +18,12 @@ PeerId = bytes
 """A multihash: identity of a short serialized public key, SHA-256 of a long one."""
 
 RSA, ED25519, SECP256K1, ECDSA = range(4)
-_LONGEST_KEY = 2048
-_LONGEST_SIGNATURE = 1024
-_INLINE_KEY = 42
+_MAX_KEY_BYTES = 2048
+_MAX_SIGNATURE_BYTES = 1024
+_MAX_INLINE_KEY_BYTES = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
-_LONGEST_TEXT = 128
+_MAX_TEXT_CHARACTERS = 128
 _SECRET_BYTES = 32
 
 
@@ -39,19 +39,19 @@ class PublicKey(NamedTuple):
 
     def encode(self) -> bytes:
         """The serialized form that noise, identify and peer ids use."""
-        return protobuf.number(1, self.kind) + protobuf.data(2, self.data)
+        return protobuf.varint_field(1, self.kind) + protobuf.bytes_field(2, self.data)
 
     @property
     def peer_id(self) -> PeerId:
         """The peer id of the key's owner."""
         raw = self.encode()
-        if len(raw) <= _INLINE_KEY:
+        if len(raw) <= _MAX_INLINE_KEY_BYTES:
             return bytes((_IDENTITY, len(raw))) + raw
         return bytes((_SHA256, 32)) + hashlib.sha256(raw).digest()
 
     def verify(self, message: bytes, signature: bytes) -> bool:
         """Whether the key's owner signed the message; False for a key that cannot be used."""
-        if len(signature) > _LONGEST_SIGNATURE:
+        if len(signature) > _MAX_SIGNATURE_BYTES:
             return False
         try:
             return _VERIFIERS[self.kind](self.data, message, signature)
@@ -69,11 +69,11 @@ def secp256k1_public_key(point: bytes) -> PublicKey:
 
 def decode_public_key(raw: bytes) -> PublicKey:
     """Reads a serialized public key; IdentityError if it is none."""
-    if len(raw) > _LONGEST_KEY:
+    if len(raw) > _MAX_KEY_BYTES:
         raise IdentityError(f"public key of {len(raw)} bytes")
     try:
-        fields = protobuf.parse(raw, most_fields=4)
-        kind, data = fields.number(1), fields.raw(2)
+        fields = protobuf.parse(raw, max_fields=4)
+        kind, data = fields.varint(1), fields.bytes_value(2)
     except protobuf.ProtobufError as error:
         raise IdentityError(f"public key: {error}") from None
     if kind is None or data is None or kind not in _VERIFIERS:
@@ -133,7 +133,7 @@ def short_peer_id(peer: PeerId) -> str:
 
 def parse_peer_id(text: str) -> PeerId:
     """Reads a peer id in base58 or as a CID in base32; IdentityError if it is none."""
-    if not text or len(text) > _LONGEST_TEXT:
+    if not text or len(text) > _MAX_TEXT_CHARACTERS:
         raise IdentityError(f"peer id of {len(text)} letters")
     try:
         return validate_peer_id(_from_cid(text) if text[0] == "b" else base58.decode(text))
@@ -145,7 +145,7 @@ def validate_peer_id(peer: bytes) -> PeerId:
     """The same bytes if they are a peer id, else IdentityError."""
     if len(peer) < 2 or peer[1] != len(peer) - 2:
         raise IdentityError("peer id has a wrong length")
-    if peer[0] == _IDENTITY and len(peer) - 2 <= _INLINE_KEY:
+    if peer[0] == _IDENTITY and len(peer) - 2 <= _MAX_INLINE_KEY_BYTES:
         decode_public_key(peer[2:])
         return peer
     if peer[0] == _SHA256 and len(peer) == 34:

@@ -71,7 +71,7 @@ def ip_net(subnet: Subnet) -> IpNet:
 
 def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, ...] | None:
     """The texts of a peer's addresses, each with the peer id at its end; None if there are none."""
-    return tuple(str(address.with_peer(peer)) for address in dict.fromkeys(addresses)) or None
+    return tuple(str(address.with_peer_id(peer)) for address in dict.fromkeys(addresses)) or None
 
 
 def node_id_text(peer: PeerId) -> str:

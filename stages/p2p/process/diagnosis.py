@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerCo
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 
-MOST_SHOWN = 32
+MAX_SHOWN = 32
 
 
 class ClosedConnectionInfo(msgspec.Struct, frozen=True):
@@ -99,9 +99,9 @@ class DiagnosisService:
         host, now = self._host, time.time()
         connected = host.connections()
         observed = Counter(
-            str(info.identified.observed)
+            str(info.identified.observed_address)
             for info in connected
-            if info.identified is not None and info.identified.observed is not None
+            if info.identified is not None and info.identified.observed_address is not None
         )
         return Diagnosis(
             peer=peer_id_text(host.peer_id),
@@ -113,16 +113,16 @@ class DiagnosisService:
             inbound=sum(info.direction is Direction.INBOUND for info in connected),
             outbound=sum(info.direction is Direction.OUTBOUND for info in connected),
             inbound_ever=self._inbound_ever,
-            observed=dict(observed.most_common(MOST_SHOWN)),
+            observed=dict(observed.most_common(MAX_SHOWN)),
             known=len(host.store.known()),
             dialable=len(host.store.dialable()),
             static_missing=tuple(peer_id_text(peer) for peer in static if host.connection(peer) is None),
-            dial_problems={peer_id_text(peer): text for peer, text in list(host.dialer.problems.items())[-MOST_SHOWN:]},
+            dial_problems={peer_id_text(peer): text for peer, text in list(host.dialer.problems.items())[-MAX_SHOWN:]},
             bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.gater.peer_bans.items()},
             blocked=len(host.gater.blocked_peers) + len(host.gater.blocked_ips) + len(host.gater.blocked_subnets),
             departed=tuple(
                 ClosedConnectionInfo(peer_id_text(one.peer), one.why, round(one.lasted, 1))
-                for one in list(host.departures)[-MOST_SHOWN:]
+                for one in list(host.departures)[-MAX_SHOWN:]
             ),
             discovery=self._found(),
             gossip=self._gossiped(signers, published),

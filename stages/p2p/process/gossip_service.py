@@ -11,14 +11,14 @@ from contextlib import suppress
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
-from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, PROTOCOLS, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.work_budget import WorkBudget
 from rollup_node.stages.p2p.host.io.host import Host
@@ -144,7 +144,7 @@ class GossipService:
             await self._greeting(peer)
             while True:
                 await asyncio.sleep(self.shares.pause(peer, time.monotonic()))
-                message = await stream.read_message(MOST_RPC_BYTES)
+                message = await stream.read_message(MAX_RPC_BYTES)
                 if message is None:
                     return
                 self._take(peer, message)

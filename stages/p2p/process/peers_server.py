@@ -223,19 +223,19 @@ class PeersServer:
             address = parse_multiaddr(text)
         except MultiaddrError as error:
             raise PeerApiError(f"bad peer address: {error}") from None
-        if address.peer is None or address.tcp is None:
+        if address.peer_id is None or address.tcp is None:
             raise PeerApiError("bad peer address: address, TCP port and peer id are needed, as /ip4/../tcp/../p2p/..")
 
         async def connect(peer: PeerId) -> None:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    await self._host.connect(peer, [address.without_peer])
+                    await self._host.connect(peer, [address.without_peer_id])
             except DialError as error:
                 raise PeerApiError(str(error)) from None
             except TimeoutError:
                 raise PeerApiError(f"no connection within {CONNECT_SECONDS:g} s") from None
 
-        return connect(address.peer)
+        return connect(address.peer_id)
 
     def _disconnect(self, text: str) -> None:
         """Closes the connection, forgets the peer, and lets it in again."""

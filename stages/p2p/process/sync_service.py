@@ -11,14 +11,20 @@ from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, Stream, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestFailed, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import (
+    BlockFound,
+    ErrorResponse,
+    RequestFailed,
+    RequestOutcome,
+    ResultCode,
+)
 from rollup_node.stages.p2p.reqresp.planner import BlockRequest, SyncPlanner, Target
 from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
-_MOST_CODE = 5
+_MAX_CODE = 5
 _IDLE_SECONDS = 10.0
 
 log = get_logger("p2p")
@@ -33,7 +39,7 @@ class SyncServer:
     def __init__(self, host: Host, read: ReadBlock) -> None:
         self._host, self._read = host, read
         self._service = ServerLimits(host.config.rollup)
-        for protocol in sync_wire.protocols(host.config.rollup.l2_chain_id):
+        for protocol in payload_by_number.protocols(host.config.rollup.l2_chain_id):
             host.handle(protocol, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
@@ -43,15 +49,15 @@ class SyncServer:
         if wait is not None:
             await asyncio.sleep(wait)
             code, answer = await self._answer(stream)
-        async with asyncio.timeout(sync_wire.WRITE_SECONDS):
-            await stream.write(answer or sync_wire.encode_error(code))
+        async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
+            await stream.write(answer or payload_by_number.encode_error(code))
         stream.close()
         count(self._host, "server", code, time.monotonic() - began)
 
     async def _answer(self, stream: Stream) -> tuple[ResultCode, bytes]:
         try:
-            async with asyncio.timeout(sync_wire.READ_SECONDS):
-                number = sync_wire.decode_request(await stream.read_exactly(sync_wire.REQUEST_SIZE))
+            async with asyncio.timeout(payload_by_number.READ_SECONDS):
+                number = payload_by_number.decode_request(await stream.read_exactly(payload_by_number.REQUEST_SIZE))
         except (StreamError, TimeoutError) as error:
             log.debug("a peer's request cannot be read", peer=short_peer_id(stream.peer), why=str(error) or "too slow")
             return ResultCode.UNKNOWN_ERROR, b""
@@ -62,7 +68,7 @@ class SyncServer:
             block = await self._read(number)
             if block is None:
                 return ResultCode.NOT_FOUND, b""
-            answer = sync_wire.encode_block(self._host.config.rollup, block)
+            answer = payload_by_number.encode_block(self._host.config.rollup, block)
         except (TimeoutError, SszError) as error:
             log.debug("a peer's request failed", number=number, why=str(error) or "the block could not be read in time")
             return ResultCode.UNKNOWN_ERROR, b""
@@ -82,7 +88,7 @@ class SyncClient:
     ) -> None:
         self._host, self._planner = host, planner
         self._is_static, self._on_block = is_static, on_block
-        self._protocols = sync_wire.protocols(host.config.rollup.l2_chain_id)
+        self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
         self.activity = PeriodicTask("sync", self._step)
         host.on_event(self._heard)
 
@@ -123,14 +129,14 @@ class SyncClient:
     async def _exchange(self, request: BlockRequest) -> RequestOutcome:
         """One request on a stream of its own."""
         try:
-            async with asyncio.timeout(sync_wire.OPEN_SECONDS):
+            async with asyncio.timeout(payload_by_number.OPEN_SECONDS):
                 _, stream = await self._host.open_stream(request.peer, self._protocols)
             try:
-                async with asyncio.timeout(sync_wire.WRITE_SECONDS):
-                    await stream.write(sync_wire.encode_request(request.number))
+                async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
+                    await stream.write(payload_by_number.encode_request(request.number))
                 stream.close()
-                async with asyncio.timeout(sync_wire.READ_SECONDS):
-                    data = await stream.read_all(sync_wire.MOST_RESPONSE)
+                async with asyncio.timeout(payload_by_number.READ_SECONDS):
+                    data = await stream.read_all(payload_by_number.MAX_RESPONSE)
             except BaseException:
                 stream.reset()
                 raise
@@ -138,7 +144,7 @@ class SyncClient:
             return RequestFailed(str(error))
         except TimeoutError:
             return RequestFailed("no answer in time")
-        return sync_wire.decode_response(self._host.config.rollup, request.number, data)
+        return payload_by_number.decode_response(self._host.config.rollup, request.number, data)
 
     def _deliver(self, blocks: tuple[ExecutionPayload, ...]) -> None:
         for block in blocks:
@@ -150,7 +156,7 @@ def code_of(answer: RequestOutcome) -> int:
     """The result of a request as metrics have it: the server's code, or one beyond these for a failure."""
     if isinstance(answer, BlockFound):
         return ResultCode.OK
-    return min(answer.code, _MOST_CODE) if isinstance(answer, ErrorResponse) else _MOST_CODE
+    return min(answer.code, _MAX_CODE) if isinstance(answer, ErrorResponse) else _MAX_CODE
 
 
 def count(host: Host, role: str, code: int, seconds: float) -> None:

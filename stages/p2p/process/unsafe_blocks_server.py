@@ -10,8 +10,8 @@ from rollup_node.stages.messages.p2p import GapEnd, PublishRequest, PublishRespo
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
-MOST_RECENT = 16
-MOST_DONE = 64
+MAX_RECENT = 16
+MAX_DONE = 64
 
 
 class UnsafeBlocksServer:
@@ -61,11 +61,11 @@ class UnsafeBlocksServer:
             if done.error is None:
                 self.published += 1
                 self._keep(message.payload)
-            if len(self._done) > MOST_DONE:
+            if len(self._done) > MAX_DONE:
                 self._done.popitem(last=False)
         self._server.send(engine, done)
 
     def _keep(self, payload: ExecutionPayload) -> None:
         self._recent[payload.block_hash] = payload
-        if len(self._recent) > MOST_RECENT:
+        if len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)

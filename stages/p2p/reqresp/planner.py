@@ -12,14 +12,14 @@ then, when a peer comes or goes, and after `pause` seconds.
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
 from rollup_node.stages.p2p.reqresp.quarantine import Quarantine, QuarantineRelease
 from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, RequestLimiter
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
-MOST_WANTED = 96
+MAX_RANGE = 96
 """Numbers worked on at once: fewer than the quarantine holds, so that our own asking pushes nothing out."""
 
 
@@ -75,7 +75,7 @@ class SyncPlanner:
     def want(self, head: int, target: Target, now: float) -> tuple[ExecutionPayload, ...]:
         """The blocks above number `head` and below the target are wanted, and no others any more. Answers what of it
         was in quarantine and is trusted now, newest first."""
-        first = max(head + 1, target.number - MOST_WANTED)
+        first = max(head + 1, target.number - MAX_RANGE)
         numbers = range(target.number - 1, first - 1, -1)
         self._wanted = {number: set() for number in numbers}
         for peer in self._peers.values():

@@ -11,9 +11,9 @@ from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
-MOST_BLOCKS = 100
-MOST_BYTES = 256 << 20
-MOST_TRUSTED = 10_000
+MAX_BLOCKS = 100
+MAX_BYTES = 256 << 20
+MAX_TRUSTED = 10_000
 _FIXED_COST = 1000
 _COST_PER_TRANSACTION = 24
 
@@ -74,7 +74,7 @@ class Quarantine:
         self._by_number[payload.block_number] = payload.block_hash
         self.bytes += held.size
         found = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
-        while len(self._held) > MOST_BLOCKS or self.bytes > MOST_BYTES:
+        while len(self._held) > MAX_BLOCKS or self.bytes > MAX_BYTES:
             oldest = self._drop(next(iter(self._held)))
             if oldest is not None:
                 rejected.append(oldest.peer)
@@ -106,7 +106,7 @@ class Quarantine:
     def _note_trusted(self, block_hash: Hash) -> None:
         self._trusted[block_hash] = None
         self._trusted.move_to_end(block_hash)
-        if len(self._trusted) > MOST_TRUSTED:
+        if len(self._trusted) > MAX_TRUSTED:
             self._trusted.popitem(last=False)
 
     def _remove_other(self, number: int, block_hash: Hash) -> list[PeerId]:

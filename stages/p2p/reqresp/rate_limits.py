@@ -6,7 +6,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 GLOBAL_RATE, GLOBAL_BURST = 20.0, 40.0
 PEER_RATE, PEER_BURST = 4.0, 15.0
-MOST_PEERS = 1000
+MAX_PEERS = 1000
 
 
 class TokenBucket:
@@ -55,7 +55,7 @@ class RequestLimiter:
         bucket = self._peers.get(peer)
         if bucket is None:
             bucket = self._peers[peer] = TokenBucket(PEER_RATE, PEER_BURST)
-            if len(self._peers) > MOST_PEERS:
+            if len(self._peers) > MAX_PEERS:
                 self._peers.popitem(last=False)
         self._peers.move_to_end(peer)
         return bucket

@@ -1,15 +1,15 @@
 """Serving `payload_by_number`: who may ask how often, and which numbers make sense (node-behaviour 13.6).
 
 The shell asks `admit` when a stream opens and waits that long, reads the number within the read time, asks `check`,
-looks the block up, and writes `sync_wire.encode_block` or `encode_error` (without waiting where `admit` said no).
+looks the block up, and writes `payload_by_number.encode_block` or `encode_error` (without waiting where `admit` said no).
 """
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.reqresp.messages import ResultCode
+from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.p2p.reqresp.rate_limits import RequestLimiter
 from rollup_node.stages.protocol.config import RollupConfig
 
-LONGEST_WAIT = 20.0
+MAX_WAIT = 20.0
 
 
 class ServerLimits:
@@ -22,7 +22,7 @@ class ServerLimits:
     def admit(self, peer: PeerId, now: float) -> float | None:
         """Seconds to wait before a peer's request is served; None if that is too long and UNKNOWN_ERROR the answer."""
         wait = self._buckets.wait(peer, now)
-        if wait > LONGEST_WAIT:
+        if wait > MAX_WAIT:
             return None
         self._buckets.take(peer, now)
         return wait

@@ -4,9 +4,9 @@ peer is connected and are forgotten some time after their last change; the peers
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay as score_decay
+from rollup_node.stages.p2p.scoring import decay
 
-MOST_PEERS = 10_000
+MAX_PEERS = 10_000
 
 
 class ResponseCounts(NamedTuple):
@@ -31,8 +31,8 @@ class ApplicationScoreParams(NamedTuple):
 
 def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """The parameters for a chain's block time in seconds."""
-    slot, kept = score_decay.slot_seconds(block_time), score_decay.epochs_seconds(100, block_time)
-    return ApplicationScoreParams(score_decay.factor(10), slot, kept, enabled=enabled)
+    slot, kept = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
+    return ApplicationScoreParams(decay.factor(10), slot, kept, enabled=enabled)
 
 
 class ApplicationScorer:
@@ -95,7 +95,7 @@ class ApplicationScorer:
 
     def _decayed(self, count: float) -> float:
         count *= self.params.decay
-        return count if count >= score_decay.TO_ZERO else 0.0
+        return count if count >= decay.TO_ZERO else 0.0
 
     def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
         if self.params.enabled:
@@ -103,7 +103,7 @@ class ApplicationScorer:
             self._put(peer, ResponseCounts(*[min(count + added, cap) for count, added, cap in values]), now)
 
     def _put(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
-        if peer not in self._counts and len(self._counts) >= MOST_PEERS:
+        if peer not in self._counts and len(self._counts) >= MAX_PEERS:
             self._forget(min(self._changed_at, key=self._changed_at.__getitem__))
         self._counts[peer] = counts
         self._changed_at[peer] = now

@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring import decay as score_decay
+from rollup_node.stages.p2p.scoring import decay
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
 
 LIGHT, NONE = "light", "none"
-MOST_RETAINED = 10_000
+MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
@@ -52,9 +52,9 @@ def light(block_time: int, exempt: Callable[[str], bool] = lambda address: False
         colocation_threshold=10,
         behaviour_weight=-16.0,
         behaviour_threshold=6.0,
-        behaviour_decay=score_decay.factor(10),
-        interval=score_decay.slot_seconds(block_time),
-        retain=score_decay.epochs_seconds(100, block_time),
+        behaviour_decay=decay.factor(10),
+        interval=decay.slot_seconds(block_time),
+        retain=decay.epochs_seconds(100, block_time),
         exempt=exempt,
     )
 
@@ -128,7 +128,7 @@ class PeerScorer:
             return
         record.gone_at = now
         self._retained[peer] = None
-        if len(self._retained) > MOST_RETAINED:
+        if len(self._retained) > MAX_RETAINED:
             self._forget(next(iter(self._retained)))
 
     def penalize(self, peer: PeerId, count: int) -> None:
@@ -178,7 +178,7 @@ class PeerScorer:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
                 record.behaviour *= self.params.behaviour_decay
-                if record.behaviour < score_decay.TO_ZERO:
+                if record.behaviour < decay.TO_ZERO:
                     record.behaviour = 0.0
 
     def _colocation(self, record: _Record) -> float:

@@ -10,11 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-LONGEST = 65535
+MAX_MESSAGE_BYTES = 65535
 KEY_BYTES, TAG_BYTES = 32, 16
-_NAME = b"Noise_XX_25519_ChaChaPoly_SHA256"
-_LAST_NONCE = (1 << 64) - 2
-_MESSAGES = (("e",), ("e", "ee", "s", "es"), ("s", "se"))
+_PROTOCOL_NAME = b"Noise_XX_25519_ChaChaPoly_SHA256"
+_MAX_NONCE = (1 << 64) - 2
+_MESSAGE_PATTERNS = (("e",), ("e", "ee", "s", "es"), ("s", "se"))
 
 
 class NoiseError(ValueError):
@@ -30,21 +30,21 @@ class CipherState:
         self._cipher = ChaCha20Poly1305(key)
         self._nonce = 0
 
-    def seal(self, plain: bytes | memoryview, associated: bytes | None = None) -> bytes:
+    def encrypt(self, plain: bytes | memoryview, associated: bytes | None = None) -> bytes:
         """Encrypts the next message."""
-        return self._cipher.encrypt(self._next(), plain, associated)
+        return self._cipher.encrypt(self._next_nonce(), plain, associated)
 
-    def open(self, sealed: bytes | memoryview, associated: bytes | None = None) -> bytes:
+    def decrypt(self, sealed: bytes | memoryview, associated: bytes | None = None) -> bytes:
         """Decrypts the next message; NoiseError if it is not authentic."""
         if len(sealed) < TAG_BYTES:
             raise NoiseError(f"noise message of {len(sealed)} bytes")
         try:
-            return self._cipher.decrypt(self._next(), sealed, associated)
+            return self._cipher.decrypt(self._next_nonce(), sealed, associated)
         except InvalidTag:
             raise NoiseError("noise message is not authentic") from None
 
-    def _next(self) -> bytes:
-        if self._nonce > _LAST_NONCE:
+    def _next_nonce(self) -> bytes:
+        if self._nonce > _MAX_NONCE:
             raise NoiseError("too many messages for one key")
         nonce = b"\0\0\0\0" + self._nonce.to_bytes(8, "little")
         self._nonce += 1
@@ -68,77 +68,77 @@ class HandshakeState:
             "s": X25519PrivateKey.from_private_bytes(keys.static),
         }
         self._remote: dict[str, bytes] = {}
-        self._chain = self._hash = _NAME
+        self._chaining_key = self._handshake_hash = _PROTOCOL_NAME
         self._cipher: CipherState | None = None
-        self._step = 0
+        self._message_index = 0
         self._mix_hash(prologue)
 
     @property
-    def static(self) -> bytes:
+    def static_key(self) -> bytes:
         """Our public static key."""
-        return _public(self._own["s"])
+        return _public_bytes(self._own["s"])
 
     @property
-    def remote_static(self) -> bytes:
+    def remote_static_key(self) -> bytes:
         """The other end's public static key; empty before it came."""
         return self._remote.get("s", b"")
 
     @property
-    def transcript(self) -> bytes:
+    def handshake_hash(self) -> bytes:
         """The hash of everything sent so far."""
-        return self._hash
+        return self._handshake_hash
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all three messages have passed."""
-        return self._step == len(_MESSAGES)
+        return self._message_index == len(_MESSAGE_PATTERNS)
 
     @property
-    def is_ours(self) -> bool:
+    def is_my_turn(self) -> bool:
         """Whether the next message is ours to write."""
-        return not self.is_over and (self._step % 2 == 0) == self._initiator
+        return not self.is_finished and (self._message_index % 2 == 0) == self._initiator
 
-    def write(self, payload: bytes) -> bytes:
+    def write_message(self, payload: bytes) -> bytes:
         """The next message; NoiseError if it is not our turn."""
-        if not self.is_ours:
+        if not self.is_my_turn:
             raise NoiseError("not our turn in the handshake")
         out = b""
-        for token in _MESSAGES[self._step]:
+        for token in _MESSAGE_PATTERNS[self._message_index]:
             if token == "e":
-                raw = _public(self._own["e"])
+                raw = _public_bytes(self._own["e"])
                 self._mix_hash(raw)
                 out += raw
             elif token == "s":
-                out += self._seal(self.static)
+                out += self._encrypt_and_hash(self.static_key)
             else:
-                self._mix_shared(token)
-        self._step += 1
-        return out + self._seal(payload)
+                self._mix_key(token)
+        self._message_index += 1
+        return out + self._encrypt_and_hash(payload)
 
-    def read(self, message: bytes) -> bytes:
+    def read_message(self, message: bytes) -> bytes:
         """The payload of the other end's next message; NoiseError if it is not authentic or not its turn."""
-        if self.is_ours or self.is_over:
+        if self.is_my_turn or self.is_finished:
             raise NoiseError("a handshake message out of turn")
         rest = message
-        for token in _MESSAGES[self._step]:
+        for token in _MESSAGE_PATTERNS[self._message_index]:
             if len(token) == 2:
-                self._mix_shared(token)
+                self._mix_key(token)
                 continue
             size = KEY_BYTES + (TAG_BYTES if self._cipher else 0)
             raw, rest = rest[:size], rest[size:]
             if len(raw) < size:
                 raise NoiseError(f"handshake message of {len(message)} bytes")
-            self._remote[token] = self._open(raw)
-        self._step += 1
-        return self._open(rest)
+            self._remote[token] = self._decrypt_and_hash(raw)
+        self._message_index += 1
+        return self._decrypt_and_hash(rest)
 
     def split(self) -> tuple[CipherState, CipherState]:
         """Our sending and our receiving cipher, once all is over."""
-        first, second = _derive(self._chain, b"")
+        first, second = _hkdf(self._chaining_key, b"")
         sending, receiving = (first, second) if self._initiator else (second, first)
         return CipherState(sending), CipherState(receiving)
 
-    def _mix_shared(self, token: str) -> None:
+    def _mix_key(self, token: str) -> None:
         """Mixes in a shared secret: the token names the initiator's key and then the other's."""
         ours = 0 if self._initiator else 1
         own, remote = token[ours], token[1 - ours]
@@ -146,28 +146,28 @@ class HandshakeState:
             shared = self._own[own].exchange(X25519PublicKey.from_public_bytes(self._remote[remote]))
         except ValueError:
             raise NoiseError("the other end sent a key of no use") from None
-        self._chain, key = _derive(self._chain, shared)
+        self._chaining_key, key = _hkdf(self._chaining_key, shared)
         self._cipher = CipherState(key)
 
     def _mix_hash(self, data: bytes) -> None:
-        self._hash = hashlib.sha256(self._hash + data).digest()
+        self._handshake_hash = hashlib.sha256(self._handshake_hash + data).digest()
 
-    def _seal(self, plain: bytes) -> bytes:
-        sealed = plain if self._cipher is None else self._cipher.seal(plain, self._hash)
+    def _encrypt_and_hash(self, plain: bytes) -> bytes:
+        sealed = plain if self._cipher is None else self._cipher.encrypt(plain, self._handshake_hash)
         self._mix_hash(sealed)
         return sealed
 
-    def _open(self, sealed: bytes) -> bytes:
-        plain = sealed if self._cipher is None else self._cipher.open(sealed, self._hash)
+    def _decrypt_and_hash(self, sealed: bytes) -> bytes:
+        plain = sealed if self._cipher is None else self._cipher.decrypt(sealed, self._handshake_hash)
         self._mix_hash(sealed)
         return plain
 
 
-def _public(key: X25519PrivateKey) -> bytes:
+def _public_bytes(key: X25519PrivateKey) -> bytes:
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
-def _derive(chain: bytes, material: bytes) -> tuple[bytes, bytes]:
+def _hkdf(chain: bytes, material: bytes) -> tuple[bytes, bytes]:
     """HKDF with two outputs."""
     base = hmac.digest(chain, material, "sha256")
     first = hmac.digest(base, b"\x01", "sha256")

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
-from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -26,15 +24,16 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Rpc,
     RpcDecodeError,
     Subscription,
+    decode_rpc,
+    encode_rpc,
 )
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.p2p.reqresp.messages import ErrorResponse, RequestFailed
+from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.p2p_blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p_fuzz import damaged
@@ -77,27 +76,27 @@ def judge(version: int) -> Parser:
 
 
 def answer(version: int) -> bytes:
-    return sync_wire.encode_block(CONFIGS[version], block(version))
+    return payload_by_number.encode_block(CONFIGS[version], block(version))
 
 
 def respond(version: int) -> Parser:
     def read(raw: bytes) -> object:
-        found = sync_wire.decode_response(CONFIGS[version], 1, raw)
+        found = payload_by_number.decode_response(CONFIGS[version], 1, raw)
         return None if isinstance(found, ErrorResponse | RequestFailed) else found.payload.block_number == 1
 
     return read
 
 
-def snappy(decompress: Callable[[bytes], bytes | SnappyFailure]) -> Parser:
+def snappy_parser(decompress: Callable[[bytes], bytes | SnappyFailure]) -> Parser:
     def read(raw: bytes) -> object:
         found = decompress(raw)
-        assert isinstance(found, SnappyFailure) or len(found) <= block_snappy.MOST_BYTES
+        assert isinstance(found, SnappyFailure) or len(found) <= snappy.MAX_BYTES
         return found
 
     return read
 
 
-RPC = gossip_wire.encode(
+RPC = encode_rpc(
     Rpc(
         [Subscription("/t", True)],
         [PubsubMessage("/t", b"some block")],
@@ -109,9 +108,9 @@ OUTER = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddre
 ENODE = f"enode://{'ab' * 64}@127.0.0.1:1?discport=2".encode()
 CONTENT = signed(block(4, transactions=(b"\x02" * 500,)), 4)
 PARSERS: dict[str, tuple[Parser, bytes]] = {
-    "gossip": (refused(gossip_wire.decode, RpcDecodeError), RPC),
-    "snappy": (snappy(block_snappy.decompress), block_snappy.compress(CONTENT)),
-    "framed snappy": (snappy(block_snappy.decompress_framed), block_snappy.compress_framed(CONTENT)),
+    "gossip": (refused(decode_rpc, RpcDecodeError), RPC),
+    "snappy": (snappy_parser(snappy.decompress), snappy.compress(CONTENT)),
+    "framed snappy": (snappy_parser(snappy.decompress_framed), snappy.compress_framed(CONTENT)),
     **{
         f"block {version}": (
             refused(lambda raw, version=version: block_message.read_signed_part(raw, version), SszError),  # type: ignore[misc]
@@ -120,11 +119,11 @@ PARSERS: dict[str, tuple[Parser, bytes]] = {
         for version in block_message.VERSIONS
     },
     **{f"answer {version}": (respond(version), answer(version)) for version in block_message.VERSIONS},
-    "request": (sync_wire.decode_request, sync_wire.encode_request(7)),
+    "request": (payload_by_number.decode_request, payload_by_number.encode_request(7)),
     "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
-    "padded varint": (refused(varint.decode_padded, varint.VarintError), varint.encode(1 << 62)),
+    "padded varint": (refused(varint.decode_protobuf, varint.VarintError), varint.encode(1 << 62)),
     "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError), MAPPED),
-    "upnp address": (refused(nat_upnp.parse_address, UpnpError), OUTER),
+    "upnp address": (refused(upnp.parse_address, UpnpError), OUTER),
     "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
 }
 

@@ -9,11 +9,18 @@ import pytest
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
+from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, Prune, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    IHave,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    Subscription,
+    encode_rpc,
+)
 from tests.support.gossip_world import TOPIC, World, id_of, packed
 from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
@@ -128,7 +135,7 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
 
 def junk(chance: random.Random) -> Iterator[bytes]:
     """Wild messages: some well-formed with odd values, some cut, changed or random."""
-    good = gossip_wire.encode(
+    good = encode_rpc(
         Rpc(
             [Subscription(TOPIC, True)],
             [PubsubMessage(TOPIC, packed(b"some block")), PubsubMessage("/else", b"")],
@@ -169,8 +176,8 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
     return {
         "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
         "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
-        "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MOST_BYTES // 8))),
-        "claims": lambda n: message(varint.encode(MOST_BYTES) + n.to_bytes(8, "big")),
+        "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
+        "claims": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
         "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
         "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
     }
@@ -182,7 +189,7 @@ def test_memory_stays_bounded(kind: str) -> None:
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = world.router.receive(BAD, gossip_wire.encode(make(number)), world.now)
+            found = world.router.receive(BAD, encode_rpc(make(number)), world.now)
             for incoming in [] if isinstance(found, MalformedRpc) else found:
                 world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
             if number % 25 == 0:

@@ -28,7 +28,7 @@ from tests.support.p2p_fuzz import damaged
 ROUNDS = 10_000
 OURS = NetworkIdentity(b"\x01" * 32)
 KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32)
-HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer(OURS.peer_id)
+HERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222").with_peer_id(OURS.peer_id)
 LINES = encode_line(HEADER) + encode_line("/noise")
 HELLO = identify.encode(OURS.public_key.encode(), [HERE], ["/a/1"], HERE, "optimism")
 FRAMES = bytes.fromhex(
@@ -48,31 +48,31 @@ def read_peer_text(data: bytes) -> None:
 
 
 def answer(data: bytes) -> None:
-    Responder(lambda name: name == "/noise").receive(data)
+    Responder(lambda name: name == "/noise").receive_data(data)
 
 
 def propose(data: bytes) -> None:
-    Initiator(["/noise"]).receive(data)
+    Initiator(["/noise"]).receive_data(data)
 
 
 def shake(data: bytes) -> None:
-    for part in FrameDecoder().receive(data):
-        responder().receive(part)
+    for part in FrameDecoder().receive_data(data):
+        responder().receive_message(part)
 
 
 def multiplex(data: bytes) -> None:
-    YamuxSession(initiator=False).receive(data)
+    YamuxSession(initiator=False).receive_data(data)
 
 
 def upgrade(data: bytes) -> None:
-    Upgrader(OURS, KEYS, initiator=False).receive(data)
+    Upgrader(OURS, KEYS, initiator=False).receive_data(data)
 
 
 def responder() -> NoiseHandshake:
     return NoiseHandshake(OURS, KEYS, initiator=False)
 
 
-FIRST = encode_frame(NoiseHandshake(OURS, KEYS, initiator=True).start())
+FIRST = encode_frame(NoiseHandshake(OURS, KEYS, initiator=True).first_message())
 PARSERS: list[tuple[Callable[[bytes], object], bytes, tuple[type[Exception], ...], int]] = [
     (protobuf.parse, HELLO, (ProtobufError,), ROUNDS),
     (identify.decode, HELLO, (IdentifyError,), ROUNDS),

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.muxer.yamux import WINDOW
+from rollup_node.stages.p2p.muxer.yamux import INITIAL_WINDOW
 from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
 from tests.support.p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
 
@@ -140,7 +140,7 @@ async def _cut(*plain: bytes) -> None:
         [os.urandom(64)],
         [b"GET / HTTP/1.1\r\n\r\n"],
         [frame(DATA, 0, 7, (1 << 32) - 1)],
-        [frame(DATA, SYN, 7, WINDOW + 1)],
+        [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
         [frame(WINDOW_UPDATE, SYN, 2, 0)],
         [frame(WINDOW_UPDATE, SYN, 0, 0)],
         [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
@@ -172,11 +172,11 @@ def test_a_window_is_not_overrun_while_nobody_reads() -> None:
             ours.handle("/hold/1", hold)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/hold/1"))
-                for size in (WINDOW // 2, WINDOW // 2 - 100):
+                for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
                     await peer.send(frame(DATA, 0, 7, size, bytes(size)))
-                await until(lambda: unread(ours) == WINDOW - 100)
+                await until(lambda: unread(ours) == INITIAL_WINDOW - 100)
                 assert not await peer.is_cut(0.2)
-                await peer.send(frame(DATA, 0, 7, WINDOW, bytes(WINDOW)))
+                await peer.send(frame(DATA, 0, 7, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
                 assert await peer.is_cut()
 
     asyncio.run(run())
@@ -196,7 +196,7 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
                 sending = asyncio.create_task(_fill(peer, streams=60))
                 await until(lambda: unread(ours) > 1 << 20)
                 await asyncio.sleep(0.3)
-                assert unread(ours) < (1 << 20) + 2 * WINDOW + (1 << 16)
+                assert unread(ours) < (1 << 20) + 2 * INITIAL_WINDOW + (1 << 16)
                 assert not sending.done()
                 sending.cancel()
 
@@ -206,7 +206,7 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
 async def _fill(peer: RawPeer, streams: int) -> None:
     for number in range(1, 2 * streams, 2):
         await peer.send(proposal(number, "/hold/1"))
-        await peer.send(frame(DATA, 0, number, WINDOW - 100, bytes(WINDOW - 100)))
+        await peer.send(frame(DATA, 0, number, INITIAL_WINDOW - 100, bytes(INITIAL_WINDOW - 100)))
 
 
 def test_streams_beyond_the_limit_are_reset() -> None:
@@ -264,12 +264,12 @@ def test_windows_are_given_back_once() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             lines = encode_line(HEADER) + encode_line(ECHO)
-            size = WINDOW - len(lines)
-            await peer.send(frame(DATA, SYN, 7, WINDOW, lines + bytes(size)))
+            size = INITIAL_WINDOW - len(lines)
+            await peer.send(frame(DATA, SYN, 7, INITIAL_WINDOW, lines + bytes(size)))
             await until(lambda: STRANGER in ours.peers() and 7 in ours.live(STRANGER)[0].streams)
             await until(lambda: unread(ours) == 0)
             stream = ours.live(STRANGER)[0].session.streams[7]
-            assert stream.receive_window + stream.owed == WINDOW
+            assert stream.receive_window + stream.unacknowledged == INITIAL_WINDOW
 
     asyncio.run(run())
 
@@ -279,7 +279,7 @@ def test_a_peer_that_says_goodbye_is_let_go() -> None:
 
 
 def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "MOST_SMALL", 1 << 40)
+    monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
 
     async def run() -> None:
         async with guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _), raw_peer(ours.port) as peer:
@@ -305,7 +305,7 @@ def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/talk/1"))
                 answer = await peer.read_for(1.0)
-                assert WINDOW <= len(answer) < WINDOW + 5000
+                assert INITIAL_WINDOW <= len(answer) < INITIAL_WINDOW + 5000
 
     asyncio.run(run())
 
@@ -335,7 +335,7 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     "body",
     [
-        varint.encode(identify.LONGEST + 1),
+        varint.encode(identify.MAX_MESSAGE_BYTES + 1),
         b"\xff" * 20,
         varint.encode(5) + b"\xff" * 5,
         varint.encode(100) + b"x",
@@ -365,7 +365,9 @@ def test_pushes_are_not_taken_too_often() -> None:
             answer = await peer.read_for(0.5)
             assert sum(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in range(7, 27, 2)) == 9
             pushed = [
-                event for event in ours.events if isinstance(event, PeerIdentified) and event.identified.agent == "raw"
+                event
+                for event in ours.events
+                if isinstance(event, PeerIdentified) and event.identified.agent_version == "raw"
             ]
             assert len(pushed) == 1
 

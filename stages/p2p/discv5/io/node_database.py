@@ -10,8 +10,8 @@ from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
 KEPT_SECONDS = 5 * 86400.0
-MOST_KEPT = 1000
-MOST_RESTORED = 150
+MAX_KEPT = 1000
+MAX_RESTORED = 150
 
 _APPLICATION = 0x52504E32
 _SCHEMA = """
@@ -49,14 +49,14 @@ class NodeDatabase:
                     ("insert or replace into nodes values (?, ?, ?)", (record.node_id, record.raw, now))
                     for record in alive
                 ),
-                (_TRIM, (now - KEPT_SECONDS, MOST_KEPT)),
+                (_TRIM, (now - KEPT_SECONDS, MAX_KEPT)),
             ]
         )
 
     def nodes(self) -> list[Enr]:
         """The nodes that answered last."""
         query = "select record from nodes where seen >= ? order by seen desc limit ?"
-        rows = self._database.read(query, (self._clock() - KEPT_SECONDS, MOST_RESTORED))
+        rows = self._database.read(query, (self._clock() - KEPT_SECONDS, MAX_RESTORED))
         return _records(raw for (raw,) in rows)
 
     def keep_own(self, record: Enr) -> None:

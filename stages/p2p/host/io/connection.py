@@ -35,7 +35,7 @@ from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 HIGH_WATER = 256 * 1024
 KEEPALIVE = 30.0
 LINGER = 10.0
-MOST_SMALL = 10_000
+MAX_SMALL_FRAMES = 10_000
 """Small frames of yamux and small messages of noise that a peer may send within a second, together."""
 _SMALL = 64
 _FAREWELL = 1.0
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
     @property
     def ip(self) -> str:
         """The other end's IP address; empty before TCP stands."""
-        return self.address.parts[0].value if self.address else ""
+        return self.address.components[0].value if self.address else ""
 
     @property
     def local_ip(self) -> str:
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             expected=self._expected,
             offer_early=self._owner.early_muxer,
         )
-        self._write([self._upgrade.take()])
+        self._write([self._upgrade.data_to_send()])
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the peer."""
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             if self._sealed is None:
                 self._go_on_upgrading(data)
             else:
-                for plain in self._sealed.receive(data):
+                for plain in self._sealed.receive_data(data):
                     self._receive(plain)
         except UPGRADE_ERRORS as error:
             return self.abort(str(error))
@@ -195,7 +195,7 @@ class Connection(asyncio.Protocol):
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
             raise StreamError(self.why or "too many streams")
         try:
-            number = self.session.open()
+            number = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
         stream = self.streams[number] = MuxedStream(self, number, Initiator(protocols))
@@ -230,9 +230,9 @@ class Connection(asyncio.Protocol):
         """Sends what the session has left to send; a peer that takes nothing is cut off."""
         if self._sealed is None or self.is_closed:
             return
-        parts = self.session.take()
+        parts = self.session.data_to_send()
         if parts:
-            self._write(self._sealed.seal(b"".join(parts)))
+            self._write(self._sealed.encrypt(b"".join(parts)))
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
             self.abort("the peer does not take what it asks for")
@@ -263,8 +263,8 @@ class Connection(asyncio.Protocol):
 
     def _go_on_upgrading(self, data: bytes) -> None:
         assert self._upgrade is not None
-        found = self._upgrade.receive(data)
-        out = self._upgrade.take()
+        found = self._upgrade.receive_data(data)
+        out = self._upgrade.data_to_send()
         if out:
             self._write([out])
         if found is not None:
@@ -273,7 +273,7 @@ class Connection(asyncio.Protocol):
     def _start(self, found: UpgradedConnection) -> None:
         """The upgrade is done."""
         self._upgrade = None
-        self._sealed = found.stream
+        self._sealed = found.session
         self.peer = found.peer
         self.since = self._last_data = self._small_since = self._loop.time()
         self._set_timer(self._owner.timings.keepalive, self._look_after)
@@ -282,12 +282,12 @@ class Connection(asyncio.Protocol):
             return self.close(refusal)
         if not self.ready.done():
             self.ready.set_result(None)
-        if found.early:
-            self._receive(found.early)
+        if found.early_data:
+            self._receive(found.early_data)
 
     def _receive(self, plain: bytes) -> None:
         self._small_messages += len(plain) < _SMALL
-        for event in self.session.receive(plain):
+        for event in self.session.receive_data(plain):
             if self.is_closed:
                 return
             self._dispatch(event)
@@ -297,16 +297,16 @@ class Connection(asyncio.Protocol):
         count = self.session.small_frames + self._small_messages
         if self._last_heard - self._small_since > 1.0:
             self._small_since, self._small_before = self._last_heard, count
-        elif count - self._small_before > MOST_SMALL:
+        elif count - self._small_before > MAX_SMALL_FRAMES:
             raise YamuxError("too many small frames")
 
     def _dispatch(self, event: YamuxEvent) -> None:
         if isinstance(event, StreamOpened):
-            self._accept(event.stream)
+            self._accept(event.stream_id)
         elif isinstance(event, GoAwayReceived):
             self.close("closed by the peer")
         elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
-            stream = self.streams.get(event.stream)
+            stream = self.streams.get(event.stream_id)
             if stream is None:
                 return
             if isinstance(event, DataReceived):

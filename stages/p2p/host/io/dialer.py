@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
-MOST_ADDRESSES = 8
-_MOST_PROBLEMS = 256
+MAX_ADDRESSES = 8
+_MAX_ERRORS = 256
 _WHOLE = 3.0
 """How many dial timeouts all addresses of a peer may take together."""
 
@@ -67,7 +67,7 @@ class Dialer:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.problems[peer] = str(error)
-            if len(self.problems) > _MOST_PROBLEMS:
+            if len(self.problems) > _MAX_ERRORS:
                 self.problems.popitem(last=False)
 
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
@@ -81,7 +81,7 @@ class Dialer:
         timeout = self._host.config.dial_timeout
         try:
             async with self._slots, asyncio.timeout(_WHOLE * timeout):
-                for address in known[:MOST_ADDRESSES]:
+                for address in known[:MAX_ADDRESSES]:
                     problem = await self._try(peer, address)
                     if problem is None:
                         return
@@ -95,7 +95,7 @@ class Dialer:
         target = address.tcp
         if target is None:
             return "not an address for TCP"
-        if address.peer not in (None, peer):
+        if address.peer_id not in (None, peer):
             return "the address of another peer"
         problem: str | None = "the name has no address"
         try:
@@ -129,7 +129,7 @@ class Dialer:
 
 async def _resolved(target: TcpAddress) -> list[str]:
     """The IP addresses of a host."""
-    if not target.is_name:
+    if not target.is_host_name:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)
     loop = asyncio.get_running_loop()

@@ -34,7 +34,7 @@ from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL, PeerSt
 
 _BACKLOG = 256
 _STOP_SECONDS = 1.5
-_MOST_DEPARTURES = 256
+_MAX_CLOSED_CONNECTIONS = 256
 
 log = get_logger("p2p")
 
@@ -63,7 +63,7 @@ class Host:
         self.gater: ConnectionGater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
         self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external: Multiaddr | None = None
-        self.departures: deque[ClosedConnection] = deque(maxlen=_MOST_DEPARTURES)
+        self.departures: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
         self.port = 0
         self.identify = IdentifyService(self)

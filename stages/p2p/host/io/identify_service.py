@@ -25,7 +25,7 @@ from rollup_node.stages.p2p.peerstore.io.peerstore import IDENTIFIED_TTL, PeerSt
 from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord
 
 _TIMEOUT = 10.0
-_MOST_MESSAGES = 10
+_MAX_MESSAGES = 10
 _PUSH_DELAY = 0.1
 _PUSH_PAUSE = 1.0
 
@@ -122,9 +122,9 @@ class IdentifyService:
             found = identify.merge_push(before, found)
         self._known[peer] = found
         seen = parse_ip(live[0].ip)
-        claimed = [address for address in found.addresses if _is_worth_trying(address, seen)]
+        claimed = [address for address in found.listen_addresses if _is_worth_trying(address, seen)]
         self._host.store.add_addresses(peer, claimed, IDENTIFIED_TTL)
-        description = IdentifyRecord(found.agent or "", found.version or "", found.protocols)
+        description = IdentifyRecord(found.agent_version or "", found.protocol_version or "", found.protocols)
         self._host.store.set_description(peer, description)
         self._host.emit(PeerIdentified(peer, found))
 
@@ -167,8 +167,8 @@ class IdentifyService:
 async def _read(stream: Stream) -> bytes:
     """The message of a stream, which may come in parts that are to be read as one."""
     parts: list[bytes] = []
-    room = identify.LONGEST
-    while len(parts) < _MOST_MESSAGES and (part := await stream.read_message(room)) is not None:
+    room = identify.MAX_MESSAGE_BYTES
+    while len(parts) < _MAX_MESSAGES and (part := await stream.read_message(room)) is not None:
         parts.append(part)
         room -= len(part)
     return b"".join(parts)
@@ -176,10 +176,10 @@ async def _read(stream: Stream) -> bytes:
 
 def _check_key(peer: PeerId, found: IdentifyMessage) -> None:
     """Refuses a message about somebody else."""
-    if found.key is None:
+    if found.public_key is None:
         return
     try:
-        if decode_public_key(found.key).peer_id == peer:
+        if decode_public_key(found.public_key).peer_id == peer:
             return
     except IdentityError as error:
         raise IdentifyError(str(error)) from None
@@ -190,4 +190,4 @@ def _is_worth_trying(address: Multiaddr, seen: ipaddress.IPv4Address | ipaddress
     target = address.tcp
     if target is None or not target.port:
         return False
-    return target.is_name or is_plausible_ip(parse_ip(target.host), seen)
+    return target.is_host_name or is_plausible_ip(parse_ip(target.host), seen)

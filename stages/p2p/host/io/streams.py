@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.muxer.yamux import YamuxSession
 
 MESSAGE_SECONDS = 60.0
 """How long a message may take from its first byte to its last: until then its bytes are ours to hold."""
-_LONGEST_LENGTH = varint.LONGEST
+_LONGEST_LENGTH = varint.MAX_BYTES
 
 
 class StreamCarrier(Protocol):
@@ -52,7 +52,7 @@ class MuxedStream:
         self._changed = asyncio.Event()
         self._ended = self._closed = self._gone = self._ignored = False
         self._why = "reset"
-        self._send_now(negotiation.take())
+        self._send_now(negotiation.data_to_send())
 
     @property
     def peer(self) -> PeerId:
@@ -70,7 +70,7 @@ class MuxedStream:
         """Bytes from the peer."""
         if self._negotiation is not None:
             rest = self._negotiate(self._negotiation, data)
-            self._carrier.session.consumed(self.number, len(data) - len(rest))
+            self._carrier.session.acknowledge_data(self.number, len(data) - len(rest))
             data = rest
         if not data or self._gone or self._ignored:
             return
@@ -117,7 +117,7 @@ class MuxedStream:
         data = bytes(memoryview(self._buffer)[:most])
         del self._buffer[: len(data)]
         self._carrier.count_unread(-len(data))
-        self._carrier.session.consumed(self.number, len(data))
+        self._carrier.session.acknowledge_data(self.number, len(data))
         self._carrier.flush()
         return data
 
@@ -176,7 +176,7 @@ class MuxedStream:
             if self._closed:
                 raise StreamError("written after its end")
             await self._carrier.writable()
-            sent = self._carrier.session.send(self.number, view)
+            sent = self._carrier.session.send_data(self.number, view)
             view = view[sent:]
             if sent:
                 self._carrier.flush()
@@ -191,7 +191,7 @@ class MuxedStream:
         """Sends the end of our direction; reading goes on."""
         if not self._closed and not self._gone:
             self._closed = True
-            self._carrier.session.end(self.number)
+            self._carrier.session.close_stream(self.number)
             self._carrier.flush()
             self._forget_if_over()
 
@@ -200,7 +200,7 @@ class MuxedStream:
         self._drop_unread()
         if not self._gone:
             self._ended = False
-            self._carrier.session.reset(self.number)
+            self._carrier.session.reset_stream(self.number)
             self._carrier.flush()
             self.lose(why)
 
@@ -214,23 +214,23 @@ class MuxedStream:
     def _negotiate(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
         """Goes on with the negotiation; gives what belongs to the protocol."""
         try:
-            selected = negotiation.receive(data)
+            selected = negotiation.receive_data(data)
         except MultistreamError as error:
-            self._send_now(negotiation.take())
+            self._send_now(negotiation.data_to_send())
             self.reset(str(error))
             return b""
-        self._send_now(negotiation.take())
+        self._send_now(negotiation.data_to_send())
         if selected is None:
             return b""
         self._negotiation, self.protocol = None, selected
         self._changed.set()
         self.on_agreed(self)
-        return negotiation.rest
+        return negotiation.trailing_data
 
     def _send_now(self, data: bytes) -> None:
         """Sends lines of a negotiation, which never fill a window."""
         if data:
-            self._carrier.session.send(self.number, memoryview(data))
+            self._carrier.session.send_data(self.number, memoryview(data))
 
     async def _wait(self) -> None:
         self._changed.clear()

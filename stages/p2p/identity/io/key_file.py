@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 
-_LONGEST_FILE = 4096
+_MAX_FILE_BYTES = 4096
 
 
 class IdentityFileError(Exception):
@@ -76,7 +76,7 @@ def _read(path: str) -> str | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise IdentityFileError(f"network key file {path} is not a file (p2p.priv.path)")
-        return os.read(descriptor, _LONGEST_FILE).decode("utf-8", "replace")
+        return os.read(descriptor, _MAX_FILE_BYTES).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
 

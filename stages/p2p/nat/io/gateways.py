@@ -1,4 +1,4 @@
-"""The two kinds of routers that forward ports, as `client_nat` uses them."""
+"""The two kinds of routers that forward ports, as `port_mapper` uses them."""
 
 import asyncio
 import socket
@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 import aiohttp
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, NatPmpResultError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import SoapCall, SoapFault, UpnpError, UpnpService
 
@@ -20,7 +19,7 @@ _PMP_TRIES = (0.25, 0.5, 1.0)
 _SEARCH_SECONDS = 2.5
 _GATHER_SECONDS = 0.3
 _HTTP_SECONDS = 3.0
-_MOST_ANSWERS = 8
+_MAX_ANSWERS = 8
 
 
 class NatError(Exception):
@@ -129,7 +128,7 @@ class UpnpGateway:
     async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
         try:
-            ip = nat_upnp.parse_address(await self._post(nat_upnp.address_call(self._control)))
+            ip = upnp.parse_address(await self._post(upnp.address_call(self._control)))
             for one in wanted:
                 await self._add(one)
         except UpnpError as error:
@@ -140,17 +139,17 @@ class UpnpGateway:
         """Forwards them no longer."""
         for one in wanted:
             with suppress(UpnpError):
-                nat_upnp.parse_answer(await self._post(nat_upnp.delete_call(self._control, one.transport, one.port)))
+                upnp.parse_answer(await self._post(upnp.delete_call(self._control, one.transport, one.port)))
 
     async def _add(self, one: LocalPort) -> None:
         lifetime = 0 if self._is_permanent else LIFETIME
-        call = nat_upnp.add_call(
+        call = upnp.add_call(
             self._control, one.transport, internal=(self._client, one.port), external=one.port, lifetime=lifetime
         )
         try:
-            nat_upnp.parse_answer(await self._post(call))
+            upnp.parse_answer(await self._post(call))
         except SoapFault as refusal:
-            if refusal.code != nat_upnp.ONLY_PERMANENT or self._is_permanent:
+            if refusal.code != upnp.ONLY_PERMANENT or self._is_permanent:
                 raise
             self._is_permanent = True
             await self._add(one)
@@ -162,14 +161,14 @@ class UpnpGateway:
 async def find_upnp(target: GatewayAddress) -> NatGateway:
     """The first router that answers a search and forwards ports."""
     problems = []
-    for device in nat_upnp.DEVICES:
-        request = nat_upnp.search_request(device, target.host, target.port)
+    for device in upnp.DEVICES:
+        request = upnp.search_request(device, target.host, target.port)
         for answer, sender in await _exchange(target, request, _SEARCH_SECONDS, lambda answer: True):
             try:
-                url = nat_upnp.parse_search_answer(answer, sender)
+                url = upnp.parse_search_answer(answer, sender)
                 if not sender.is_private:
                     raise UpnpError(f"{sender} is not on a local network")
-                control = nat_upnp.parse_description(await _http("GET", url, {}, None), url)
+                control = upnp.parse_description(await _http("GET", url, {}, None), url)
                 return UpnpGateway(control, _address_towards(sender))
             except (UpnpError, NatError) as error:
                 problems.append(str(error))
@@ -188,8 +187,8 @@ async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes |
             found = bytearray()
             async for chunk in response.content.iter_chunked(4096):
                 found += chunk
-                if len(found) > nat_upnp.LONGEST:
-                    raise NatError(f"{url} answers with more than {nat_upnp.LONGEST} bytes")
+                if len(found) > upnp.LONGEST:
+                    raise NatError(f"{url} answers with more than {upnp.LONGEST} bytes")
             return bytes(found)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise NatError(f"{url}: {error or type(error).__name__}") from None
@@ -206,7 +205,7 @@ class _Asking(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         try:
-            if len(self.answers) < _MOST_ANSWERS and self._is_answer(data):
+            if len(self.answers) < _MAX_ANSWERS and self._is_answer(data):
                 self.answers.append((data, parse_ip(addr[0])))
                 self._finish(None)
         except NatError as error:

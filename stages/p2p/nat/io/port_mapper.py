@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.io.gateways import (
     ExternalMapping,
     GatewayAddress,
@@ -41,7 +40,7 @@ def default_gateways() -> GatewayAddresses:
     gateway = default_gateway()
     return GatewayAddresses(
         GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
-        GatewayAddress(nat_upnp.SSDP_GROUP, nat_upnp.SSDP_PORT),
+        GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT),
     )
 
 
@@ -116,7 +115,7 @@ class PortMapper:
 
     def _check(self, target: GatewayAddress) -> None:
         ip = parse_ip(target.host)
-        is_group = target.host == nat_upnp.SSDP_GROUP
+        is_group = target.host == upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
             raise NatError(f"{ip} is not on a local network")
         if self._restricted_to and not is_within(ip, self._restricted_to):

@@ -47,12 +47,12 @@ def static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiad
             address = parse_multiaddr(text)
         except MultiaddrError as error:
             raise StaticPeerError(f"{error} (p2p.static)") from None
-        if address.peer is None or address.tcp is None:
+        if address.peer_id is None or address.tcp is None:
             raise StaticPeerError(
                 f"{text} lacks address, TCP port or peer id, as in /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA... (p2p.static)"
             )
-        if address.peer != own:
-            found.setdefault(address.peer, []).append(address.without_peer)
+        if address.peer_id != own:
+            found.setdefault(address.peer_id, []).append(address.without_peer_id)
     return found
 
 

@@ -22,8 +22,8 @@ STATIC_TTL = 7 * 86400.0
 DISCOVERED_TTL = 86400.0
 IDENTIFIED_TTL = 3600.0
 RECORD_TTL = 7 * 86400.0
-MOST_ADDRESSES = 16
-MOST_PEERS = 10_000
+MAX_ADDRESSES = 16
+MAX_PEERS = 10_000
 CLEAN_EVERY = 4000
 """Changes after which the store is cleaned, so that strangers cannot fill the disk."""
 
@@ -75,8 +75,8 @@ class PeerStore:
     def add_addresses(self, peer: PeerId, addresses: Iterable[Multiaddr], ttl: float) -> None:
         """Remembers where a peer may be dialled, for `ttl` seconds; what is remembered for longer stays so."""
         expiry = self._clock() + ttl
-        rows = [(peer, address.without_peer.encode(), expiry) for address in addresses]
-        self._database.write_all([*((_ADD_ADDRESS, row) for row in rows), (_KEEP_FRESHEST, (peer, MOST_ADDRESSES))])
+        rows = [(peer, address.without_peer_id.encode(), expiry) for address in addresses]
+        self._database.write_all([*((_ADD_ADDRESS, row) for row in rows), (_KEEP_FRESHEST, (peer, MAX_ADDRESSES))])
         self._count_change()
 
     def addresses(self, peer: PeerId) -> list[Multiaddr]:
@@ -97,11 +97,11 @@ class PeerStore:
         self._database.write_all(_removals([peer]))
 
     def clean(self) -> None:
-        """Drops what has expired, and the oldest beyond MOST_PEERS."""
+        """Drops what has expired, and the oldest beyond MAX_PEERS."""
         now, self._changes = self._clock(), 0
         self._database.write("delete from addresses where expiry <= ?", (now,))
         self._database.write("delete from records where expiry <= ?", (now,))
-        self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MOST_PEERS,))))
+        self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MAX_PEERS,))))
 
     def set_description(self, peer: PeerId, description: IdentifyRecord) -> None:
         """Remembers what identify told."""

@@ -34,11 +34,15 @@ def test_known_forms(text: str, raw: str) -> None:
 
 def test_peer_and_place() -> None:
     address = parse_multiaddr(f"/ip4/192.0.2.7/tcp/9222/ipfs/{PEER}")
-    assert address.peer == parse_peer_id(PEER)
-    assert str(address.without_peer) == "/ip4/192.0.2.7/tcp/9222"
-    assert address.without_peer.with_peer(parse_peer_id(PEER)) == address == address.with_peer(parse_peer_id(PEER))
+    assert address.peer_id == parse_peer_id(PEER)
+    assert str(address.without_peer_id) == "/ip4/192.0.2.7/tcp/9222"
+    assert (
+        address.without_peer_id.with_peer_id(parse_peer_id(PEER))
+        == address
+        == address.with_peer_id(parse_peer_id(PEER))
+    )
     assert address.tcp == TcpAddress("192.0.2.7", 9222, False, None)
-    assert address.without_peer.peer is None
+    assert address.without_peer_id.peer_id is None
     assert parse_multiaddr("/dns6/a.example/tcp/1").tcp == TcpAddress("a.example", 1, True, "ip6")
     assert parse_multiaddr("/ip4/192.0.2.7/udp/1").tcp is None
     assert parse_multiaddr(f"/p2p/{PEER}").tcp is None

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, UnsafeBlockSigners
-from rollup_node.stages.p2p.blocks.validation import MOST_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator, ValidationFailure
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -57,9 +57,9 @@ def test_topics_are_judged_whatever_fork_is_active(version: int) -> None:
 
 def test_compression_and_size() -> None:
     judge = Judge()
-    for snappy in SnappyFailure:
-        found = judge.content(snappy)
-        assert fault(found) is ValidationFailure.SNAPPY and snappy.value in str(found)
+    for failure in SnappyFailure:
+        found = judge.content(failure)
+        assert fault(found) is ValidationFailure.SNAPPY and failure.value in str(found)
     assert fault(judge.content(bytes(65))) is ValidationFailure.TOO_SMALL
     assert fault(judge.content(bytes(66))) is ValidationFailure.SIGNATURE
 
@@ -164,10 +164,10 @@ def test_heights_are_kept_per_topic_and_bounded() -> None:
     judge = Judge(oldest=10_000.0)
     assert fault(judge.block(block(3), 3)) is None
     assert fault(judge.block(block(4), 4)) is None
-    for number in range(2, MOST_HEIGHTS + 1):
+    for number in range(2, MAX_HEIGHTS + 1):
         assert fault(judge.block(block(number=number), at=BLOCK_TIME * number)) is None
     assert fault(judge.block(block(4), 4)) is ValidationFailure.SEEN
-    assert fault(judge.block(block(number=MOST_HEIGHTS + 1), at=BLOCK_TIME * MOST_HEIGHTS)) is None
+    assert fault(judge.block(block(number=MAX_HEIGHTS + 1), at=BLOCK_TIME * MAX_HEIGHTS)) is None
     assert fault(judge.block(block(number=2))) is None, "its height was the one not used for longest"
 
 
@@ -180,4 +180,4 @@ def test_no_bytes_do_harm() -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         content = SIGNER.sign(901, bytes(data)) + bytes(data)
         assert isinstance(judge.content(content, chance.randint(1, 4)), BlockValidation)
-        assert judge.content(block_snappy.decompress(chance.randbytes(80))).verdict is ValidationResult.REJECT
+        assert judge.content(snappy.decompress(chance.randbytes(80))).verdict is ValidationResult.REJECT

@@ -10,8 +10,7 @@ from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
-from rollup_node.stages.p2p.nat import nat_pmp
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded
 from tests.support.p2p_fuzz import damaged
 
@@ -37,13 +36,13 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
     "bootnode": (_parse_text, RECORD.text.encode(), BootnodeError),
     "message": (messages.decode, NODES, messages.MessageError),
     "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
-    "search": (lambda raw: nat_upnp.parse_search_answer(raw, ROUTER), SEARCH, nat_upnp.UpnpError),
+    "search": (lambda raw: upnp.parse_search_answer(raw, ROUTER), SEARCH, upnp.UpnpError),
     "description": (
-        lambda raw: nat_upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
+        lambda raw: upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
         DESCRIPTION,
-        nat_upnp.UpnpError,
+        upnp.UpnpError,
     ),
-    "call": (nat_upnp.parse_answer, ANSWER, nat_upnp.UpnpError),
+    "call": (upnp.parse_answer, ANSWER, upnp.UpnpError),
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5 import messages, packets, sessions
-from rollup_node.stages.p2p.discv5.calls import MOST_AT_ONCE, CallPurpose, OutgoingCall, OutgoingPacket
+from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
@@ -113,7 +113,7 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
         at = endpoint(f"127.{raw[1]}.{raw[2]}.{raw[3]}", 1024 + raw[4])
         friends.network.inject(at, source.knock(friends.one.record.node_id).datagram, ONE)
         friends.network.now += 0.0001
-    assert len(service.channel.challenges) <= sessions.MOST_CHALLENGES
+    assert len(service.channel.challenges) <= sessions.MAX_CHALLENGES
     assert len(service.channel.sessions) <= 2
     assert len(service._limit) <= 2048
     assert friends.still_talk()
@@ -259,7 +259,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
     friends.network.run(120)
     assert len(friends.sent_by(one, before)) < 120 * 40
     assert len(one.service.table) <= 256 * 26
-    assert len(one.service.calls) <= MOST_AT_ONCE
+    assert len(one.service.calls) <= MAX_ACTIVE_CALLS
     assert len(one.service._candidates) <= 128
     assert len(one.service.lookups) <= 4
 
@@ -278,9 +278,9 @@ def test_too_many_calls_are_refused(friends: Friends) -> None:
         calls.submit(
             OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.CHECK), 1, friends.network.now
         )
-        for number in range(MOST_AT_ONCE + 50)
+        for number in range(MAX_ACTIVE_CALLS + 50)
     ]
-    assert sum(taken) == MOST_AT_ONCE
+    assert sum(taken) == MAX_ACTIVE_CALLS
     to_one = [
         calls.submit(OutgoingCall(friends.two.contact, CallPurpose.CHECK), 1, friends.network.now) for _ in range(10)
     ]

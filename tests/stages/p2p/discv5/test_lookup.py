@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.discv5.contact import Contact, closeness, log_distance
-from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MOST_ASKED, WIDTH, Lookup, query_distances
+from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MAX_ASKED, WIDTH, Lookup, query_distances
 from tests.support.discv5_nodes import contact_of, record_of, seeded
 
 OWN = record_of("own").node_id
@@ -39,7 +39,7 @@ def test_the_nearest_are_found() -> None:
     lookup.add(nearest(NODES)[-3:])
     asked = walk(lookup, knows)
     assert lookup.result[:8] == nearest(NODES)[:8]
-    assert asked <= MOST_ASKED
+    assert asked <= MAX_ASKED
 
 
 @settings(max_examples=25)
@@ -52,7 +52,7 @@ def test_dead_nodes_are_walked_around(numbers: set[int]) -> None:
     walk(lookup, knows, dead)
     assert not {contact.node_id for contact in lookup.result} & dead
     living = [contact for contact in nearest(NODES) if contact.node_id not in dead]
-    assert lookup.result[:1] == living[:1] or len(lookup.asked) == MOST_ASKED
+    assert lookup.result[:1] == living[:1] or len(lookup.asked) == MAX_ASKED
 
 
 def test_it_ends_without_nodes() -> None:
@@ -87,7 +87,7 @@ def test_ever_nearer_nodes_do_not_make_it_endless() -> None:
             size = max(1, 32 - made // 4)
             fresh = [NODES[0]._replace(node_id=bytes(32 - size) + random(size)) for _ in range(16)]
             lookup.answer(contact.node_id, fresh)
-    assert len(lookup.asked) == MOST_ASKED and len(lookup.heard_of) <= 256
+    assert len(lookup.asked) == MAX_ASKED and len(lookup.heard_of) <= 256
     assert len(lookup.result) <= WIDTH
 
 

@@ -71,11 +71,11 @@ def test_the_number_of_sessions_is_bounded() -> None:
     kept = Sessions()
     for number in range(3000):
         kept.add(NODE, endpoint(f"127.0.{number >> 8}.{number & 255}"), session())
-    assert len(kept) == sessions.MOST_SESSIONS
+    assert len(kept) == sessions.MAX_SESSIONS
     for port in range(1, 1000):
         kept.add(NODE, endpoint("127.9.9.9", port), session())
     ports = sum(kept.newest(NODE, endpoint("127.9.9.9", port)) is not None for port in range(1, 1000))
-    assert ports == sessions.MOST_SESSIONS_PER_HOST
+    assert ports == sessions.MAX_SESSIONS_PER_HOST
     kept.clear()
     assert len(kept) == 0
 
@@ -95,4 +95,4 @@ def test_the_number_of_challenges_is_bounded() -> None:
     kept = Challenges()
     for number in range(5000):
         kept.add(number.to_bytes(32, "big"), endpoint(f"127.0.{number % 20}.1"), Challenge(b"", None, 10.0), 9.0)
-    assert len(kept) <= sessions.MOST_CHALLENGES
+    assert len(kept) <= sessions.MAX_CHALLENGES

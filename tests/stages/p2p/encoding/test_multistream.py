@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding.multistream import (
     HEADER,
-    LONGEST,
-    MOST_PROPOSALS,
+    MAX_LINE_BYTES,
+    MAX_PROPOSALS,
     Initiator,
     MultistreamError,
     Responder,
@@ -28,8 +28,8 @@ def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[In
     ours, theirs = Initiator(wanted), Responder(served.__contains__)
     for _ in range(2 * len(wanted) + 2):
         for one, other in ((ours, theirs), (theirs, ours)):
-            for part in cut(one.take(), sizes):
-                other.receive(part)
+            for part in cut(one.data_to_send(), sizes):
+                other.receive_data(part)
     return ours, theirs
 
 
@@ -42,18 +42,18 @@ def test_both_ends_choose_the_first_in_common(wanted: list[str], served: set[str
         return
     ours, theirs = negotiate(wanted, served, sizes)
     assert ours.selected == theirs.selected == expected
-    assert ours.rest == theirs.rest == b""
+    assert ours.trailing_data == theirs.trailing_data == b""
 
 
 def test_the_bytes_on_the_wire() -> None:
     ours = Initiator(["/noise"])
-    assert ours.take() == GREETING + b"\x07/noise\n"
+    assert ours.data_to_send() == GREETING + b"\x07/noise\n"
     theirs = Responder(lambda name: name == "/noise")
-    assert theirs.take() == GREETING
-    assert theirs.receive(GREETING + b"\x07/noise\nrest") == "/noise"
-    assert theirs.take() == b"\x07/noise\n"
-    assert theirs.rest == b"rest"
-    assert theirs.take() == b""
+    assert theirs.data_to_send() == GREETING
+    assert theirs.receive_data(GREETING + b"\x07/noise\nrest") == "/noise"
+    assert theirs.data_to_send() == b"\x07/noise\n"
+    assert theirs.trailing_data == b"rest"
+    assert theirs.data_to_send() == b""
 
 
 @pytest.mark.parametrize(
@@ -70,45 +70,45 @@ def test_the_bytes_on_the_wire() -> None:
 def test_other_openings_are_refused(data: bytes) -> None:
     for end in (Initiator(["/a"]), Responder(lambda _: True)):
         with pytest.raises(MultistreamError):
-            end.receive(data)
+            end.receive_data(data)
 
 
 def test_lines_and_proposals_are_bounded() -> None:
     with pytest.raises(MultistreamError, match="line of"):
-        Responder(lambda _: True).receive(GREETING + encode_line("/" + "a" * LONGEST))
+        Responder(lambda _: True).receive_data(GREETING + encode_line("/" + "a" * MAX_LINE_BYTES))
     theirs = Responder(lambda _: False)
-    theirs.receive(GREETING + encode_line("/a") * (MOST_PROPOSALS - 1))
+    theirs.receive_data(GREETING + encode_line("/a") * (MAX_PROPOSALS - 1))
     with pytest.raises(MultistreamError, match="none of them supported"):
-        theirs.receive(encode_line("/a"))
+        theirs.receive_data(encode_line("/a"))
 
 
 def test_an_answer_that_is_neither_yes_nor_no_is_refused() -> None:
     with pytest.raises(MultistreamError, match="answered"):
-        Initiator(["/a"]).receive(GREETING + encode_line("/b"))
+        Initiator(["/a"]).receive_data(GREETING + encode_line("/b"))
     with pytest.raises(MultistreamError, match="nothing to propose"):
         Initiator([])
 
 
 def test_lists_and_unknown_lines_get_a_no() -> None:
     theirs = Responder(lambda name: name == "/a")
-    theirs.take()
+    theirs.data_to_send()
     assert (
-        theirs.receive(
+        theirs.receive_data(
             encode_line(HEADER)
             + encode_line("ls")
             + encode_line("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
         )
         is None
     )
-    assert theirs.take() == encode_line("na") * 2
-    assert theirs.receive(encode_line("/a")) == "/a"
+    assert theirs.data_to_send() == encode_line("na") * 2
+    assert theirs.receive_data(encode_line("/a")) == "/a"
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
     for end in (Initiator(["/a"]), Responder(lambda name: name == "/a")):
         try:
-            end.receive(data)
+            end.receive_data(data)
         except MultistreamError:
             continue
         assert end.selected is None

@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.encoding.varint import VarintError
 def test_what_is_written_is_read(number: int, rest: bytes) -> None:
     raw = varint.encode(number)
     assert varint.decode(raw + rest) == (number, len(raw))
-    assert varint.decode_padded(b"xx" + raw + rest, 2) == (number, len(raw) + 2)
+    assert varint.decode_protobuf(b"xx" + raw + rest, 2) == (number, len(raw) + 2)
     for cut in range(len(raw)):
         assert varint.decode(raw[:cut]) is None
 
@@ -28,8 +28,8 @@ def test_forms_that_are_refused(raw: bytes) -> None:
 
 
 def test_protobuf_takes_padding_and_ten_bytes() -> None:
-    assert varint.decode_padded(b"\x80\x00") == (0, 2)
-    assert varint.decode_padded(b"\xff" * 9 + b"\x01") == ((1 << 64) - 1, 10)
-    assert varint.decode_padded(b"\xff" * 9 + b"\x7f") == ((1 << 64) - 1, 10)
+    assert varint.decode_protobuf(b"\x80\x00") == (0, 2)
+    assert varint.decode_protobuf(b"\xff" * 9 + b"\x01") == ((1 << 64) - 1, 10)
+    assert varint.decode_protobuf(b"\xff" * 9 + b"\x7f") == ((1 << 64) - 1, 10)
     with pytest.raises(VarintError):
-        varint.decode_padded(b"\xff" * 10)
+        varint.decode_protobuf(b"\xff" * 10)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.gating.accept_limits import MOST_PER_HOST, PendingHandshakes, is_over_host_limit
+from rollup_node.stages.p2p.gating.accept_limits import MAX_PER_HOST, PendingHandshakes, is_over_host_limit
 
 
 def test_the_oldest_of_the_most_crowded_address_goes() -> None:
@@ -35,7 +35,7 @@ def test_never_more_than_allowed(steps: list[tuple[bool, int, str]]) -> None:
 
 
 def test_one_host_has_few_connections() -> None:
-    many = ["192.0.2.1", "2001:db8::1"] * (MOST_PER_HOST - 1) + ["::ffff:192.0.2.1", "2001:db8::9"]
+    many = ["192.0.2.1", "2001:db8::1"] * (MAX_PER_HOST - 1) + ["::ffff:192.0.2.1", "2001:db8::9"]
     assert is_over_host_limit("192.0.2.1", many) and not is_over_host_limit("192.0.2.1", many[:-2])
     assert is_over_host_limit("2001:db8::2", many) and not is_over_host_limit("2001:db8:0:1::1", many)
     assert not is_over_host_limit("192.0.2.2", many)

@@ -2,7 +2,7 @@
 
 from hashlib import sha256
 
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 
 TOPIC = "/optimism/10/3/blocks"
@@ -10,7 +10,7 @@ TOPIC = "/optimism/10/3/blocks"
 
 def test_the_topic_is_part_of_op_nodes_ids() -> None:
     content = b"a block"
-    data = block_snappy.compress(content)
+    data = snappy.compress(content)
     expected = sha256(b"\x01\0\0\0" + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + content).digest()[:20]
     assert message_id(MessageIdScheme.OP_NODE, TOPIC, data, content) == expected
     assert (
@@ -20,7 +20,7 @@ def test_the_topic_is_part_of_op_nodes_ids() -> None:
 
 def test_what_does_not_decompress_is_hashed_as_it_came() -> None:
     data = b"\xff\xff"
-    content = block_snappy.decompress(data)
+    content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
     assert message_id(MessageIdScheme.OP_NODE, TOPIC, data, content) == expected
     assert message_id(MessageIdScheme.SPECIFICATION, TOPIC, data, content) == sha256(bytes(4) + data).digest()[:20]

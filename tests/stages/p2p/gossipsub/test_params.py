@@ -1,7 +1,7 @@
 """The numbers of Gossipsub, as node-behaviour 13.7 lists them."""
 
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gossipsub.params import MOST_RPC_BYTES, GossipParams, gossip_params
+from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, GossipParams, gossip_params
 from tests.support.p2p_blocks import chain_config
 
 
@@ -13,7 +13,7 @@ def test_numbers_of_op_node() -> None:
     assert (params.prune_backoff, params.unsubscribe_backoff, params.graft_flood) == (60.0, 10.0, 10.0)
     assert (params.ihave_length, params.ihave_messages, params.iwant_followup) == (5000, 10, 3.0)
     assert (params.idontwant_from_bytes, params.idontwant_messages, params.retransmissions) == (1024, 1000, 3)
-    assert MOST_RPC_BYTES == 10 * 1024 * 1024 and not params.flood_publish
+    assert MAX_RPC_BYTES == 10 * 1024 * 1024 and not params.flood_publish
 
 
 def test_options() -> None:

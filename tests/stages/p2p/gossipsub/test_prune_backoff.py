@@ -1,6 +1,6 @@
 """Backoffs: never shortened, over after their time and some slack, bounded."""
 
-from rollup_node.stages.p2p.gossipsub.prune_backoff import MOST_PER_TOPIC, PruneBackoff
+from rollup_node.stages.p2p.gossipsub.prune_backoff import MAX_PER_TOPIC, PruneBackoff
 
 
 def test_backoff() -> None:
@@ -17,6 +17,6 @@ def test_backoff() -> None:
 
 def test_memory_is_bounded() -> None:
     backoff = PruneBackoff(2.0)
-    for number in range(MOST_PER_TOPIC + 10):
+    for number in range(MAX_PER_TOPIC + 10):
         backoff.add("t", number.to_bytes(4, "big"), 60.0, 0.0)
-    assert len(backoff) == MOST_PER_TOPIC and not backoff.holds("t", bytes(4))
+    assert len(backoff) == MAX_PER_TOPIC and not backoff.holds("t", bytes(4))

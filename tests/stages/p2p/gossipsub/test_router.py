@@ -3,11 +3,18 @@
 import pytest
 
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.message import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB, MESHSUB_10, MESHSUB_11, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, PubsubMessage, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import (
+    ControlMessage,
+    Prune,
+    PubsubMessage,
+    Rpc,
+    Subscription,
+    decode_rpc,
+    encode_rpc,
+)
 from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed, read_frames
 
 LARGE = bytes(range(256)) * 8
@@ -108,9 +115,9 @@ def test_what_does_not_decompress_is_judged_as_such() -> None:
 def test_authored_messages_are_refused_unseen() -> None:
     world = World()
     a, b = world.add_members(2)
-    raw = gossip_wire.encode(Rpc(messages=[PubsubMessage(TOPIC, packed(b"block"))]))
+    raw = encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, packed(b"block"))]))
     authored = raw[:1] + bytes([raw[1] + 3]) + b"\x0a\x01z" + raw[2:]
-    assert gossip_wire.decode(authored).messages[0].authored
+    assert decode_rpc(authored).messages[0].authored
     assert world.router.receive(a, authored, world.now) == []
     assert world.router.take_counts()["REJECT_MESSAGE"] == 1
     assert len(world.message(b, b"block")) == 1

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.rpc import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     ControlMessage,
     IHave,
     Prune,
@@ -17,6 +16,9 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Rpc,
     RpcDecodeError,
     Subscription,
+    decode_rpc,
+    encode_frame,
+    encode_rpc,
 )
 
 topics = st.text(max_size=12)
@@ -49,7 +51,7 @@ def listed(rpc: Rpc) -> object:
 )
 def test_round_trip(subscriptions: list[Subscription], messages: list[PubsubMessage], control: ControlMessage) -> None:
     rpc = Rpc(subscriptions, messages, control)
-    assert listed(gossip_wire.decode(gossip_wire.encode(rpc))) == listed(rpc)
+    assert listed(decode_rpc(encode_rpc(rpc))) == listed(rpc)
 
 
 def test_bytes_as_others_write_them() -> None:
@@ -64,36 +66,36 @@ def test_bytes_as_others_write_them() -> None:
         b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(dont_want=[b"id"])),
     }
     for raw, rpc in written.items():
-        assert gossip_wire.encode(rpc) == raw
-        assert listed(gossip_wire.decode(raw)) == listed(rpc)
+        assert encode_rpc(rpc) == raw
+        assert listed(decode_rpc(raw)) == listed(rpc)
 
 
 def test_a_frame_has_its_length_before_it() -> None:
     rpc = Rpc(messages=[PubsubMessage("t", bytes(300))])
-    body = gossip_wire.encode(rpc)
-    assert gossip_wire.frame(rpc) == varint.encode(len(body)) + body
+    body = encode_rpc(rpc)
+    assert encode_frame(rpc) == varint.encode(len(body)) + body
 
 
 @pytest.mark.parametrize("field", [1, 3, 5, 6])
 @pytest.mark.parametrize("value", [b"", b"x"])
 def test_authored_messages_are_marked(field: int, value: bytes) -> None:
-    message = protobuf.data(2, b"data") + protobuf.data(4, "t")
-    assert not gossip_wire.decode(protobuf.data(2, message)).messages[0].authored
-    assert gossip_wire.decode(protobuf.data(2, message + protobuf.data(field, value))).messages[0].authored
+    message = protobuf.bytes_field(2, b"data") + protobuf.bytes_field(4, "t")
+    assert not decode_rpc(protobuf.bytes_field(2, message)).messages[0].authored
+    assert decode_rpc(protobuf.bytes_field(2, message + protobuf.bytes_field(field, value))).messages[0].authored
 
 
 def test_what_is_missing_or_not_text() -> None:
-    assert gossip_wire.decode(protobuf.data(2, b"")).messages == (PubsubMessage("", b""),)
-    odd = gossip_wire.decode(protobuf.data(2, protobuf.data(4, b"\xff\xfe")))
+    assert decode_rpc(protobuf.bytes_field(2, b"")).messages == (PubsubMessage("", b""),)
+    odd = decode_rpc(protobuf.bytes_field(2, protobuf.bytes_field(4, b"\xff\xfe")))
     assert odd.messages[0].topic == "\ufffd\ufffd"
-    assert gossip_wire.decode(protobuf.data(9, b"unknown") + protobuf.number(10, 5)) == Rpc(
+    assert decode_rpc(protobuf.bytes_field(9, b"unknown") + protobuf.varint_field(10, 5)) == Rpc(
         control=ControlMessage([], [], [], [], [])
     )
 
 
 def test_control_parts_add_up() -> None:
-    raw = b"".join(gossip_wire.encode(Rpc(control=ControlMessage(graft=[topic]))) for topic in "ab")
-    assert list(gossip_wire.decode(raw).control.graft) == ["a", "b"]
+    raw = b"".join(encode_rpc(Rpc(control=ControlMessage(graft=[topic]))) for topic in "ab")
+    assert list(decode_rpc(raw).control.graft) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -101,51 +103,51 @@ def test_control_parts_add_up() -> None:
     [
         b"\x12",
         b"\x12\x05ab",
-        protobuf.number(2, 7),
-        protobuf.data(3, b"\x0a\x7f"),
-        protobuf.data(3, protobuf.data(1, protobuf.data(2, bytes(65)))),
-        protobuf.data(3, protobuf.data(2, protobuf.data(1, bytes(65)))),
-        protobuf.data(1, protobuf.data(1, b"not a number")),
+        protobuf.varint_field(2, 7),
+        protobuf.bytes_field(3, b"\x0a\x7f"),
+        protobuf.bytes_field(3, protobuf.bytes_field(1, protobuf.bytes_field(2, bytes(65)))),
+        protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, bytes(65)))),
+        protobuf.bytes_field(1, protobuf.bytes_field(1, b"not a number")),
         b"\x0b\x00",
     ],
 )
 def test_what_is_malformed(raw: bytes) -> None:
     with pytest.raises(RpcDecodeError):
-        gossip_wire.decode(raw)
+        decode_rpc(raw)
 
 
 def test_fields_are_bounded_over_all_parts() -> None:
-    fits = protobuf.data(3, protobuf.data(2, protobuf.data(1, b"i") * (MOST_FIELDS - 2)))
-    assert len(gossip_wire.decode(fits).control.want) == MOST_FIELDS - 2
+    fits = protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS - 2)))
+    assert len(decode_rpc(fits).control.want) == MAX_FIELDS - 2
     for parts in (1, 2, 5):
-        share = protobuf.data(2, protobuf.data(1, b"i") * (MOST_FIELDS // parts))
+        share = protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS // parts))
         with pytest.raises(RpcDecodeError, match="fields"):
-            gossip_wire.decode(protobuf.data(3, share * parts))
+            decode_rpc(protobuf.bytes_field(3, share * parts))
     with pytest.raises(RpcDecodeError, match="fields"):
-        gossip_wire.decode(protobuf.data(2, b"") * (MOST_FIELDS + 1))
+        decode_rpc(protobuf.bytes_field(2, b"") * (MAX_FIELDS + 1))
 
 
 def test_no_bytes_do_harm() -> None:
     chance = random.Random(2)
     control = ControlMessage([IHave("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
-    good = gossip_wire.encode(Rpc([Subscription("t", True)], [PubsubMessage("t", b"data")], control))
+    good = encode_rpc(Rpc([Subscription("t", True)], [PubsubMessage("t", b"data")], control))
     for _ in range(500):
         data = bytearray(good if chance.random() < 0.8 else chance.randbytes(chance.randint(0, 80)))
         for _ in range(chance.randint(1, 5)):
             if data:
                 data[chance.randrange(len(data))] = chance.randrange(256)
         try:
-            gossip_wire.decode(bytes(data))
+            decode_rpc(bytes(data))
         except RpcDecodeError:
             continue
 
 
 def test_what_a_stranger_appends_to_a_good_message_does_no_harm() -> None:
     """Other nodes keep fields that they do not know and pass them on: a good peer must not be cut off for them."""
-    good = protobuf.data(2, b"block") + protobuf.data(4, "topic")
+    good = protobuf.bytes_field(2, b"block") + protobuf.bytes_field(4, "topic")
     group = b"\x7b\x08\x01\x7c"
-    for more in (protobuf.number(15, 1) * (MOST_FIELDS + 1), group, protobuf.number(15, 1) + group * 10):
-        read = gossip_wire.decode(protobuf.data(2, good + more))
+    for more in (protobuf.varint_field(15, 1) * (MAX_FIELDS + 1), group, protobuf.varint_field(15, 1) + group * 10):
+        read = decode_rpc(protobuf.bytes_field(2, good + more))
         assert listed(read) == listed(Rpc(messages=[PubsubMessage("topic", b"block")]))
     with pytest.raises(RpcDecodeError, match="more than"):
-        gossip_wire.decode(protobuf.data(2, good + protobuf.number(15, 1) * 100) * (MOST_FIELDS // 20))
+        decode_rpc(protobuf.bytes_field(2, good + protobuf.varint_field(15, 1) * 100) * (MAX_FIELDS // 20))

@@ -3,9 +3,9 @@
 import random
 
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.encoding.snappy import MOST_BYTES, SnappyFailure
+from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
-from rollup_node.stages.p2p.gossipsub.params import MOST_PENDING, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from tests.support.gossip_world import TOPIC, World, packed
 
@@ -13,8 +13,10 @@ from tests.support.gossip_world import TOPIC, World, packed
 def test_waiting_messages_are_bounded_and_can_come_again() -> None:
     world = World()
     (a,) = world.add_members(1)
-    held = [found for number in range(MOST_PENDING + 5) for found in world.message(a, number.to_bytes(4, "big"))]
-    assert len(held) == len(world.router.inbox.pending) == MOST_PENDING
+    held = [
+        found for number in range(MAX_PENDING_MESSAGES + 5) for found in world.message(a, number.to_bytes(4, "big"))
+    ]
+    assert len(held) == len(world.router.inbox.pending) == MAX_PENDING_MESSAGES
     assert world.message(a, b"late") == []
     world.router.verdict(held[0].id, ValidationResult.IGNORE, world.now)
     assert len(world.message(a, b"late")) == 1, "what found no room was not marked as seen"
@@ -23,10 +25,10 @@ def test_waiting_messages_are_bounded_and_can_come_again() -> None:
 def test_waiting_messages_are_bounded_in_bytes() -> None:
     world = World()
     peers = world.add_members(8)
-    bomb = packed(bytes(MOST_BYTES - 1000))
+    bomb = packed(bytes(MAX_BYTES - 1000))
     held = 0
     for number, peer in enumerate(peers * 2):
-        data = packed(bytes([number]) + bytes(MOST_BYTES - 1000))
+        data = packed(bytes([number]) + bytes(MAX_BYTES - 1000))
         held += len(world.tell(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
     assert held == 6 and world.router.inbox.pending.bytes <= 64 << 20 and len(bomb) < 600_000
     world.beat(8)
@@ -63,12 +65,12 @@ def test_bombs_cost_their_size_once_and_then_nothing() -> None:
     (a,) = world.add_members(1)
     unpacked = 0
     for number in range(200):
-        data = packed(number.to_bytes(2, "big") + bytes(MOST_BYTES - 100))
+        data = packed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
         for incoming in world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             unpacked += 1
             world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     assert unpacked <= 7
-    claim = varint.encode(MOST_BYTES) + b"\x00a"
+    claim = varint.encode(MAX_BYTES) + b"\x00a"
     world.beat(40)
     (incoming,) = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, claim)]))
     assert incoming.content is SnappyFailure.BAD_DATA

@@ -1,6 +1,6 @@
 import pytest
 
-from rollup_node.stages.p2p.gossipsub.work_budget import ALL, FEWEST, MOST_SAVED, WorkBudget
+from rollup_node.stages.p2p.gossipsub.work_budget import ALL, FEWEST, MAX_SAVED, WorkBudget
 
 A, B = b"a", b"b"
 
@@ -24,7 +24,7 @@ def test_the_more_peers_the_smaller_the_share() -> None:
 def test_little_is_saved() -> None:
     shares = WorkBudget()
     shares.charge(A, 0.0, 0.0)
-    shares.charge(A, MOST_SAVED, 1e6)
+    shares.charge(A, MAX_SAVED, 1e6)
     assert shares.pause(A, 1e6) == 0.0
     shares.charge(A, 0.1, 1e6)
     assert shares.pause(A, 1e6) > 0.0

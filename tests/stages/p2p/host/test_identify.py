@@ -24,23 +24,29 @@ def test_what_is_missing_is_nothing() -> None:
 
 def test_unknown_addresses_are_left_out() -> None:
     quic = bytes.fromhex("04c000020191020001cd03")
-    raw = protobuf.data(2, quic) + protobuf.data(2, HERE.encode()) + protobuf.data(4, quic)
+    raw = protobuf.bytes_field(2, quic) + protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(4, quic)
     found = identify.decode(raw)
-    assert found.addresses == (HERE,) and found.observed is None
+    assert found.listen_addresses == (HERE,) and found.observed_address is None
 
 
 def test_lists_and_texts_are_bounded() -> None:
-    raw = b"".join(protobuf.data(2, HERE.encode()) + protobuf.data(3, f"/p/{number}") for number in range(300))
-    found = identify.decode(raw + protobuf.data(6, "a\x1b[31m\n" + "b" * 5000))
-    assert len(found.addresses) == 64 and len(found.protocols) == 256
-    assert found.agent is not None and found.agent.startswith("a?[31m?b") and len(found.agent) == 256
+    raw = b"".join(
+        protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(3, f"/p/{number}") for number in range(300)
+    )
+    found = identify.decode(raw + protobuf.bytes_field(6, "a\x1b[31m\n" + "b" * 5000))
+    assert len(found.listen_addresses) == 64 and len(found.protocols) == 256
+    assert (
+        found.agent_version is not None
+        and found.agent_version.startswith("a?[31m?b")
+        and len(found.agent_version) == 256
+    )
     with pytest.raises(IdentifyError):
-        identify.decode(protobuf.number(9, 1) * 2000)
+        identify.decode(protobuf.varint_field(9, 1) * 2000)
 
 
 def test_a_push_changes_what_it_names() -> None:
     before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
-    push = identify.decode(protobuf.data(3, "/b/1"))
+    push = identify.decode(protobuf.bytes_field(3, "/b/1"))
     after = identify.merge_push(before, push)
     assert after.protocols == ("/b/1",)
     assert after._replace(protocols=("/a/1",)) == before

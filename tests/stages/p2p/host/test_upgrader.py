@@ -23,10 +23,10 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
     done: dict[bool, UpgradedConnection] = {}
     for _ in range(12):
         for is_ours, writer, reader in ((True, ours, theirs), (False, theirs, ours)):
-            raw = writer.take()
+            raw = writer.data_to_send()
             for size in [*sizes, len(raw)]:
                 part, raw = raw[:size], raw[size:]
-                found = reader.receive(part) if part else None
+                found = reader.receive_data(part) if part else None
                 if found is not None:
                     done[not is_ours] = found
     return done[True], done[False]
@@ -36,9 +36,9 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
 def test_upgrades_work_however_the_bytes_are_cut(early: bool, their_early: bool, sizes: list[int]) -> None:
     ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)
     assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
-    assert ours.early == theirs.early == b""
-    assert theirs.stream.receive(b"".join(ours.stream.seal(b"there"))) == [b"there"]
-    assert ours.stream.receive(b"".join(theirs.stream.seal(b"back"))) == [b"back"]
+    assert ours.early_data == theirs.early_data == b""
+    assert theirs.session.receive_data(b"".join(ours.session.encrypt(b"there"))) == [b"there"]
+    assert ours.session.receive_data(b"".join(theirs.session.encrypt(b"back"))) == [b"back"]
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -47,11 +47,11 @@ def test_bytes_right_after_the_upgrade_are_kept(early: bool) -> None:
     ours, theirs = ends(early, early)
     result = None
     while result is None:
-        theirs.receive(ours.take())
-        result = ours.receive(theirs.take())
-    last = ours.take() + b"".join(result.stream.seal(b"first stream"))
-    found = theirs.receive(last)
-    assert found is not None and found.early == b"first stream"
+        theirs.receive_data(ours.data_to_send())
+        result = ours.receive_data(theirs.data_to_send())
+    last = ours.data_to_send() + b"".join(result.session.encrypt(b"first stream"))
+    found = theirs.receive_data(last)
+    assert found is not None and found.early_data == b"first stream"
 
 
 def test_the_wrong_peer_is_refused() -> None:
@@ -62,9 +62,9 @@ def test_the_wrong_peer_is_refused() -> None:
 def test_other_protocols_are_refused() -> None:
     ours, theirs = ends()
     with pytest.raises(MultistreamError):
-        ours.receive(encode_line("/multistream/1.0.0") + encode_line("na"))
-    theirs.receive(encode_line("/multistream/1.0.0") + encode_line("/tls/1.0.0"))
-    assert theirs.take().endswith(encode_line("na"))
+        ours.receive_data(encode_line("/multistream/1.0.0") + encode_line("na"))
+    theirs.receive_data(encode_line("/multistream/1.0.0") + encode_line("/tls/1.0.0"))
+    assert theirs.data_to_send().endswith(encode_line("na"))
 
 
 @given(st.booleans(), st.binary(max_size=300))
@@ -73,6 +73,6 @@ def test_any_bytes_are_taken_or_refused(initiator: bool, raw: bytes) -> None:
     end = ours if initiator else theirs
     for data in (raw, encode_line("/multistream/1.0.0") + encode_line("/noise") + raw):
         try:
-            assert end.receive(data) is None
+            assert end.receive_data(data) is None
         except UPGRADE_ERRORS:
             return

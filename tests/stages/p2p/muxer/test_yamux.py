@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.muxer.yamux import (
-    LONGEST_FRAME,
-    WINDOW,
+    INITIAL_WINDOW,
+    MAX_FRAME_DATA,
     DataReceived,
     GoAwayCode,
     GoAwayReceived,
@@ -30,7 +30,7 @@ def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"", ve
 
 
 def taken(session: YamuxSession) -> bytes:
-    return b"".join(session.take())
+    return b"".join(session.data_to_send())
 
 
 def pair() -> tuple[YamuxSession, YamuxSession]:
@@ -40,18 +40,18 @@ def pair() -> tuple[YamuxSession, YamuxSession]:
 def opened() -> tuple[YamuxSession, int]:
     """A responder with one stream of the other end."""
     session = YamuxSession(initiator=False)
-    assert session.receive(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
+    assert session.receive_data(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
     assert taken(session) == frame(1, ACK, 1, 0)
     return session, 1
 
 
 def test_the_bytes_on_the_wire() -> None:
     ours, theirs = pair()
-    assert (ours.open(), ours.open(), theirs.open()) == (1, 3, 2)
+    assert (ours.open_stream(), ours.open_stream(), theirs.open_stream()) == (1, 3, 2)
     assert taken(ours) == frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0)
-    assert ours.send(1, memoryview(b"hello")) == 5
-    ours.end(1)
-    ours.reset(3)
+    assert ours.send_data(1, memoryview(b"hello")) == 5
+    ours.close_stream(1)
+    ours.reset_stream(3)
     ours.ping(7)
     ours.go_away(GoAwayCode.PROTOCOL_ERROR)
     assert taken(ours) == b"".join(
@@ -63,7 +63,7 @@ def test_the_bytes_on_the_wire() -> None:
             frame(3, 0, 0, 1),
         )
     )
-    assert ours.take() == []
+    assert ours.data_to_send() == []
 
 
 Action = tuple[str, int]
@@ -86,30 +86,30 @@ class End:
     def act(self, what: str, size: int) -> None:
         streams = sorted(self.session.streams)
         if what == "open":
-            self.sent[self.session.open()] = 0
+            self.sent[self.session.open_stream()] = 0
         if not streams:
             return
         stream = streams[size % len(streams)]
         if what == "send":
-            self.sent[stream] = self.sent.get(stream, 0) + self.session.send(stream, memoryview(bytes(size)))
+            self.sent[stream] = self.sent.get(stream, 0) + self.session.send_data(stream, memoryview(bytes(size)))
         elif what == "read":
-            self.session.consumed(stream, self.unread.pop(stream, 0))
+            self.session.acknowledge_data(stream, self.unread.pop(stream, 0))
         elif what == "end":
-            self.session.end(stream)
+            self.session.close_stream(stream)
         else:
-            self.session.reset(stream)
+            self.session.reset_stream(stream)
             self.reset.add(stream)
 
     def take_in(self, events: list[YamuxEvent]) -> None:
         for event in events:
             if isinstance(event, DataReceived):
-                self.got[event.stream] = self.got.get(event.stream, 0) + len(event.data)
-                self.unread[event.stream] = self.unread.get(event.stream, 0) + len(event.data)
-                assert self.unread[event.stream] <= WINDOW
+                self.got[event.stream_id] = self.got.get(event.stream_id, 0) + len(event.data)
+                self.unread[event.stream_id] = self.unread.get(event.stream_id, 0) + len(event.data)
+                assert self.unread[event.stream_id] <= INITIAL_WINDOW
             elif isinstance(event, StreamEnded):
-                self.ended.add(event.stream)
+                self.ended.add(event.stream_id)
             elif isinstance(event, StreamReset):
-                self.reset.add(event.stream)
+                self.reset.add(event.stream_id)
 
 
 @given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
@@ -123,10 +123,10 @@ def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[A
         for writer, reader in ((ours, theirs), (theirs, ours)):
             raw = taken(writer.session)
             for size in [*sizes, len(raw)]:
-                reader.take_in(reader.session.receive(raw[:size]))
+                reader.take_in(reader.session.receive_data(raw[:size]))
                 raw = raw[size:]
     for writer, reader in ((ours, theirs), (theirs, ours)):
-        reader.take_in(reader.session.receive(taken(writer.session)))
+        reader.take_in(reader.session.receive_data(taken(writer.session)))
     over = ours.reset | theirs.reset
     for writer, reader in ((ours, theirs), (theirs, ours)):
         for stream, size in writer.sent.items():
@@ -136,36 +136,36 @@ def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[A
 
 def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
     ours, theirs = pair()
-    stream = ours.open()
-    data = memoryview(bytes(2 * WINDOW))
+    stream = ours.open_stream()
+    data = memoryview(bytes(2 * INITIAL_WINDOW))
     sent = 0
-    while size := ours.send(stream, data[sent:]):
-        assert size <= LONGEST_FRAME
+    while size := ours.send_data(stream, data[sent:]):
+        assert size <= MAX_FRAME_DATA
         sent += size
-    assert sent == WINDOW and ours.sendable(stream) == 0
-    received = [event for event in theirs.receive(taken(ours)) if isinstance(event, DataReceived)]
-    assert sum(len(event.data) for event in received) == WINDOW
+    assert sent == INITIAL_WINDOW and ours.send_window(stream) == 0
+    received = [event for event in theirs.receive_data(taken(ours)) if isinstance(event, DataReceived)]
+    assert sum(len(event.data) for event in received) == INITIAL_WINDOW
     taken(theirs)
-    theirs.consumed(stream, WINDOW // 2 - 1)
-    assert theirs.take() == []
-    theirs.consumed(stream, 1)
-    assert ours.receive(taken(theirs)) == [WindowUpdated(stream)]
-    assert ours.sendable(stream) == WINDOW // 2
+    theirs.acknowledge_data(stream, INITIAL_WINDOW // 2 - 1)
+    assert theirs.data_to_send() == []
+    theirs.acknowledge_data(stream, 1)
+    assert ours.receive_data(taken(theirs)) == [WindowUpdated(stream)]
+    assert ours.send_window(stream) == INITIAL_WINDOW // 2
 
 
 def test_more_than_the_window_is_a_violation() -> None:
     session, stream = opened()
-    session.receive(frame(0, 0, stream, WINDOW, bytes(WINDOW)))
+    session.receive_data(frame(0, 0, stream, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
     with pytest.raises(YamuxError, match="window of 0"):
-        session.receive(frame(0, 0, stream, 1))
+        session.receive_data(frame(0, 0, stream, 1))
 
 
 def test_a_violation_shows_in_the_header_before_any_body() -> None:
     session, stream = opened()
     with pytest.raises(YamuxError):
-        session.receive(frame(0, 0, stream, WINDOW + 1))
+        session.receive_data(frame(0, 0, stream, INITIAL_WINDOW + 1))
     with pytest.raises(YamuxError, match="stream that is gone"):
-        YamuxSession(initiator=False).receive(frame(0, 0, 5, (1 << 32) - 1))
+        YamuxSession(initiator=False).receive_data(frame(0, 0, 5, (1 << 32) - 1))
 
 
 @pytest.mark.parametrize(
@@ -185,68 +185,68 @@ def test_a_violation_shows_in_the_header_before_any_body() -> None:
 def test_violations_are_refused(raw: bytes) -> None:
     session, _ = opened()
     with pytest.raises(YamuxError):
-        session.receive(raw)
+        session.receive_data(raw)
 
 
 def test_streams_end_in_each_direction_alone() -> None:
     session, stream = opened()
-    session.end(stream)
-    assert session.send(stream, memoryview(b"late")) == 0
-    assert session.receive(frame(0, FIN, stream, 3, b"end")) == [DataReceived(stream, b"end"), StreamEnded(stream)]
+    session.close_stream(stream)
+    assert session.send_data(stream, memoryview(b"late")) == 0
+    assert session.receive_data(frame(0, FIN, stream, 3, b"end")) == [DataReceived(stream, b"end"), StreamEnded(stream)]
     assert stream not in session.streams
-    assert session.receive(frame(1, FIN, stream, 0)) == []
+    assert session.receive_data(frame(1, FIN, stream, 0)) == []
 
 
 def test_data_and_flags_may_come_together() -> None:
     session = YamuxSession(initiator=False)
-    assert session.receive(frame(0, SYN | FIN, 3, 2, b"hi")) == [
+    assert session.receive_data(frame(0, SYN | FIN, 3, 2, b"hi")) == [
         StreamOpened(3),
         DataReceived(3, b"hi"),
         StreamEnded(3),
     ]
-    assert session.receive(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [StreamReset(3)]
+    assert session.receive_data(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [StreamReset(3)]
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
 
 
 def test_a_reset_stream_takes_nothing_more() -> None:
     session, stream = opened()
-    session.reset(stream)
+    session.reset_stream(stream)
     taken(session)
-    assert session.receive(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
-    assert session.sendable(stream) == 0
-    session.consumed(stream, WINDOW)
-    session.end(stream)
-    assert session.take() == []
+    assert session.receive_data(frame(0, 0, stream, 4, b"late") + frame(1, 0, stream, 10)) == []
+    assert session.send_window(stream) == 0
+    session.acknowledge_data(stream, INITIAL_WINDOW)
+    session.close_stream(stream)
+    assert session.data_to_send() == []
 
 
 def test_streams_of_the_other_end_are_bounded() -> None:
-    session = YamuxSession(initiator=False, most_inbound=2)
-    assert session.receive(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
+    session = YamuxSession(initiator=False, max_inbound_streams=2)
+    assert session.receive_data(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
         StreamOpened(1),
         StreamOpened(3),
     ]
     assert taken(session) == frame(1, ACK, 1, 0) + frame(1, ACK, 3, 0) + frame(1, RST, 5, 0)
-    session.receive(frame(1, RST, 1, 0))
-    assert session.receive(frame(1, SYN, 7, 0)) == [StreamOpened(7)]
+    session.receive_data(frame(1, RST, 1, 0))
+    assert session.receive_data(frame(1, SYN, 7, 0)) == [StreamOpened(7)]
     for _ in range(5):
-        session.open()
-    assert session.receive(frame(1, SYN, 9, 0)) == []
+        session.open_stream()
+    assert session.receive_data(frame(1, SYN, 9, 0)) == []
 
 
 def test_pings_and_goodbyes() -> None:
     session, stream = opened()
-    assert session.receive(frame(2, ACK, 0, 5)) == [PingAckReceived(5)]
-    assert session.receive(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
+    assert session.receive_data(frame(2, ACK, 0, 5)) == [PingAckReceived(5)]
+    assert session.receive_data(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
     with pytest.raises(YamuxError, match="no new streams"):
-        session.open()
-    assert session.send(stream, memoryview(b"still")) == 5
+        session.open_stream()
+    assert session.send_data(stream, memoryview(b"still")) == 5
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
     session, _ = opened()
     try:
-        session.receive(raw)
+        session.receive_data(raw)
     except YamuxError:
         return
     assert len(session.streams) <= 129
@@ -254,10 +254,10 @@ def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
 
 def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
     session = YamuxSession(initiator=False)
-    session.receive(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
     assert session.small_frames == 1, "opens a stream"
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 1, 2000) + bytes(2000))
     assert session.small_frames == 1
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
-    session.receive(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 1, 1000) + bytes(1000))
+    session.receive_data(struct.pack(">BBHII", 0, 0, 0, 3, 2000) + bytes(2000))
     assert session.small_frames == 3, "little data, and data for no stream"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.nat import upnp as nat_upnp
+from rollup_node.stages.p2p.nat import upnp
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
 
@@ -29,7 +29,7 @@ def answer_to_search(location: str) -> bytes:
 
 
 def envelope(inner: str) -> bytes:
-    return f'<s:Envelope xmlns:s="{nat_upnp._ENVELOPE}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
+    return f'<s:Envelope xmlns:s="{upnp._ENVELOPE}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
 
 
 def fault(code: int, description: str) -> bytes:
@@ -40,10 +40,10 @@ def fault(code: int, description: str) -> bytes:
 
 
 def test_a_search_and_its_answer() -> None:
-    request = nat_upnp.search_request(nat_upnp.DEVICES[0])
+    request = upnp.search_request(upnp.DEVICES[0])
     assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
     assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
-    assert nat_upnp.parse_search_answer(answer_to_search(URL), ROUTER) == URL
+    assert upnp.parse_search_answer(answer_to_search(URL), ROUTER) == URL
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_a_search_and_its_answer() -> None:
 )
 def test_a_router_may_name_no_other_host(location: str) -> None:
     with pytest.raises(UpnpError):
-        nat_upnp.parse_search_answer(answer_to_search(location), ROUTER)
+        upnp.parse_search_answer(answer_to_search(location), ROUTER)
 
 
 def test_a_description() -> None:
-    assert nat_upnp.parse_description(DESCRIPTION, URL) == CONTROL
+    assert upnp.parse_description(DESCRIPTION, URL) == CONTROL
     based = DESCRIPTION.replace(
         b"<device><deviceList>", b"<URLBase>http://192.168.1.1:81/a/</URLBase><device><deviceList>"
     )
-    assert nat_upnp.parse_description(based, URL).url == "http://192.168.1.1:81/ctl"
+    assert upnp.parse_description(based, URL).url == "http://192.168.1.1:81/ctl"
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def test_a_description() -> None:
 )
 def test_descriptions_that_are_refused(change: tuple[bytes, bytes]) -> None:
     with pytest.raises(UpnpError):
-        nat_upnp.parse_description(DESCRIPTION.replace(*change), URL)
+        upnp.parse_description(DESCRIPTION.replace(*change), URL)
 
 
 def test_calls_are_soap() -> None:
-    call = nat_upnp.add_call(
+    call = upnp.add_call(
         CONTROL,
         TransportProtocol.TCP,
         internal=(ipaddress.ip_address("192.168.1.7"), 9222),
@@ -107,7 +107,7 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(nat_upnp.delete_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
+    removed = ElementTree.fromstring(upnp.delete_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
     assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
@@ -116,21 +116,21 @@ def test_answers_to_calls() -> None:
         f"<u:GetExternalIPAddressResponse xmlns:u='{SERVICE}'><NewExternalIPAddress>8.8.4.4"
         "</NewExternalIPAddress></u:GetExternalIPAddressResponse>"
     )
-    assert nat_upnp.parse_address(given) == ipaddress.ip_address("8.8.4.4")
+    assert upnp.parse_address(given) == ipaddress.ip_address("8.8.4.4")
     with pytest.raises(UpnpError, match="without an address"):
-        nat_upnp.parse_address(envelope("<u/>"))
+        upnp.parse_address(envelope("<u/>"))
     with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
-        nat_upnp.parse_answer(fault(718, "Conflict"))
+        upnp.parse_answer(fault(718, "Conflict"))
     assert caught.value.code == 718
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
     for read in (
-        nat_upnp.parse_answer,
-        nat_upnp.parse_address,
-        lambda data: nat_upnp.parse_description(data, URL),
-        lambda data: nat_upnp.parse_search_answer(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
+        upnp.parse_answer,
+        upnp.parse_address,
+        lambda data: upnp.parse_description(data, URL),
+        lambda data: upnp.parse_search_answer(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
     ):
         try:
             read(raw)
@@ -149,7 +149,7 @@ def test_any_text_in_a_description_is_read_or_refused(service: str, url: str) ->
     root.append(one)
     one.extend([element("serviceType", SERVICE), element("controlURL", url), element("other", service)])
     try:
-        control = nat_upnp.parse_description(ElementTree.tostring(root), URL)
+        control = upnp.parse_description(ElementTree.tostring(root), URL)
     except UpnpError:
         return
     assert control.url.startswith("http://192.168.1.1")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.gossipsub import rpc as gossip_wire
 from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
-from rollup_node.stages.p2p.gossipsub.rpc import MOST_FIELDS, Rpc, Subscription
+from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.process.gossip_service import MESH
@@ -18,7 +17,7 @@ from tests.support.p2p_hosts import TestHost, running
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 from tests.support.p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
-COSTLY = protobuf.number(15, 1) * MOST_FIELDS
+COSTLY = protobuf.varint_field(15, 1) * MAX_FIELDS
 """A message of Gossipsub that takes long to read and says nothing."""
 
 
@@ -85,7 +84,7 @@ def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
     async def scene() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path).running() as node:
             host = node.stage.host
-            hello = gossip_wire.frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
+            hello = encode_frame(Rpc(subscriptions=[Subscription(node.stage.gossip.topics[0], True)]))
             push = varint.encode(1) + b"x"
             for number in range(2, 7):
                 async with raw_peer(host.port, number) as peer:

@@ -13,7 +13,7 @@ from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequest, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
-from rollup_node.stages.p2p.reqresp import messages as sync_wire
+from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from tests.support.p2p_blocks import SIGNER, block
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
@@ -188,10 +188,10 @@ def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request
         ):
             await node.until(lambda: node.stage.host.peers())
             host = node.stage.host
-            _, stream = await host.open_stream(host.peers()[0], sync_wire.protocols(901))
+            _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(901))
             await stream.write(request_bytes)
             stream.close()
-            assert await stream.read_all(9) == bytes([sync_wire.ResultCode.UNKNOWN_ERROR])
+            assert await stream.read_all(9) == bytes([payload_by_number.ResultCode.UNKNOWN_ERROR])
             await server.until(lambda: server.counted("op_node_default_p2p_req_total{") == 1)
 
     play(scene)

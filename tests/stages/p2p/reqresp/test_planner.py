@@ -5,8 +5,14 @@ import random
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.reqresp.messages import BlockFound, ErrorResponse, RequestFailed, RequestOutcome, ResultCode
-from rollup_node.stages.p2p.reqresp.planner import MOST_WANTED, BlockRequest, SyncPlanner, Target
+from rollup_node.stages.p2p.reqresp.payload_by_number import (
+    BlockFound,
+    ErrorResponse,
+    RequestFailed,
+    RequestOutcome,
+    ResultCode,
+)
+from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner, Target
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import chain
@@ -101,7 +107,7 @@ def test_a_long_gap_is_filled_part_by_part() -> None:
     top = 300
     while top > 2:
         peers.want(1, top)
-        assert peers.planner.wanted <= MOST_WANTED
+        assert peers.planner.wanted <= MAX_RANGE
         peers.run(60.0)
         top = peers.numbers()[-1]
     assert peers.numbers() == list(range(299, 1, -1))

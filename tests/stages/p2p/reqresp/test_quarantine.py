@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.reqresp.quarantine import (
-    MOST_BLOCKS,
-    MOST_BYTES,
-    MOST_TRUSTED,
+    MAX_BLOCKS,
+    MAX_BYTES,
+    MAX_TRUSTED,
     Quarantine,
     QuarantineRelease,
 )
@@ -81,26 +81,26 @@ def test_two_blocks_of_a_number_do_not_both_stay() -> None:
 
 def test_what_is_pushed_out_names_its_giver() -> None:
     quarantine = Quarantine()
-    blocks = chain(MOST_BLOCKS + 2)
+    blocks = chain(MAX_BLOCKS + 2)
     rejected = [
         found.rejected for found in (quarantine.add(each, each.block_number.to_bytes(2, "big")) for each in blocks)
     ]
     assert rejected[-2:] == [(b"\0\1",), (b"\0\2",)] and not any(rejected[:-2])
-    assert len(quarantine) == MOST_BLOCKS
+    assert len(quarantine) == MAX_BLOCKS
 
 
 def test_memory_is_bounded_in_bytes() -> None:
     quarantine = Quarantine()
-    shared = bytes(MOST_BYTES // 3)
+    shared = bytes(MAX_BYTES // 3)
     for number in range(5):
         quarantine.add(msgspec.structs.replace(BLOCKS[number], transactions=(shared,)), b"p")
-        assert quarantine.bytes <= MOST_BYTES
+        assert quarantine.bytes <= MAX_BYTES
     assert len(quarantine) == 2
 
 
 def test_trusted_hashes_are_bounded() -> None:
     quarantine = Quarantine()
     quarantine.add(BLOCKS[0], b"p")
-    for number in range(MOST_TRUSTED + 1):
+    for number in range(MAX_TRUSTED + 1):
         quarantine.aim(7, number.to_bytes(32, "big"), bytes(32))
-    assert len(quarantine._trusted) == MOST_TRUSTED
+    assert len(quarantine._trusted) == MAX_TRUSTED

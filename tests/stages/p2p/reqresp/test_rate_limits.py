@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.reqresp.rate_limits import MOST_PEERS, RequestLimiter, TokenBucket
+from rollup_node.stages.p2p.reqresp.rate_limits import MAX_PEERS, RequestLimiter, TokenBucket
 
 
 def test_a_burst_and_then_the_rate() -> None:
@@ -43,6 +43,6 @@ def test_both_limits_hold_and_memory_is_bounded() -> None:
     assert buckets.wait(bytes(1), 0.05) == pytest.approx(0.0)
     buckets.charge(bytes(1), 15.0, 10.0)
     assert buckets.wait(bytes(1), 10.0) == pytest.approx(0.25) and buckets.wait(b"new", 10.0) == 0.0
-    for number in range(MOST_PEERS + 5):
+    for number in range(MAX_PEERS + 5):
         buckets.wait(number.to_bytes(4, "big"), 10.0)
-    assert len(buckets._peers) == MOST_PEERS
+    assert len(buckets._peers) == MAX_PEERS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.p2p.reqresp.messages import ResultCode
+from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.p2p.scoring import decay as score_decay
+from rollup_node.stages.p2p.scoring import decay
 from rollup_node.stages.p2p.scoring.application_score import (
-    MOST_PEERS,
+    MAX_PEERS,
     ApplicationScorer,
     ResponseCounts,
     application_score_params,
@@ -39,7 +39,7 @@ def test_only_counts_of_connected_peers_decay() -> None:
         app.valid_response(peer, 0.0)
     app.refresh(2.0)
     app.refresh(3.0)
-    assert app.counts(A).valid_responses == pytest.approx(score_decay.factor(10))
+    assert app.counts(A).valid_responses == pytest.approx(decay.factor(10))
     assert app.counts(B).valid_responses == 1.0
     app.refresh(122.0)
     assert app.counts(A).valid_responses == 0.0
@@ -66,7 +66,7 @@ def test_counts_come_back_from_a_store() -> None:
 
 def test_memory_is_bounded() -> None:
     app = scores()
-    for number in range(MOST_PEERS + 3):
+    for number in range(MAX_PEERS + 3):
         app.error_response(number.to_bytes(4, "big"), float(number))
     assert app.score((0).to_bytes(4, "big")) == 0.0 and app.score((3).to_bytes(4, "big")) == -1.0
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.p2p.scoring import decay as score_decay
-from rollup_node.stages.p2p.scoring import peer_score as score
+from rollup_node.stages.p2p.scoring import decay, peer_score
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
-from rollup_node.stages.p2p.scoring.peer_score import MOST_RETAINED, PeerScorer, peer_scorer
+from rollup_node.stages.p2p.scoring.peer_score import MAX_RETAINED, PeerScorer, peer_scorer
 
 A, B = b"peer a", b"peer b"
 SLOT = 2.0
@@ -20,18 +19,18 @@ def names(count: int) -> list[bytes]:
 
 
 def test_parameters_of_light() -> None:
-    params = score.light(2)
+    params = peer_score.light(2)
     assert params.thresholds == (-10, -40, -40, 20, 0.05)
     assert (params.app_weight, params.colocation_weight, params.colocation_threshold) == (1, -35, 10)
     assert (params.behaviour_weight, params.behaviour_threshold) == (-16, 6)
     assert params.behaviour_decay == pytest.approx(0.01 ** (1 / 60))
     assert (params.interval, params.retain) == (2.0, 1200.0)
-    assert score.light(1).interval == 1.0 and score.light(1).retain == 600.0
-    assert score.light(0).interval == 2.0
+    assert peer_score.light(1).interval == 1.0 and peer_score.light(1).retain == 600.0
+    assert peer_score.light(0).interval == 2.0
 
 
 def test_a_factor_takes_its_time() -> None:
-    assert score_decay.factor(10) ** 60 == pytest.approx(0.01)
+    assert decay.factor(10) ** 60 == pytest.approx(0.01)
 
 
 def test_behaviour_counts_squared_above_its_threshold() -> None:
@@ -56,7 +55,7 @@ def test_behaviour_decays_once_per_slot() -> None:
         scores.refresh(now)
     assert scores.snapshot(A).behaviour == 10.0
     scores.refresh(102.0)
-    assert scores.snapshot(A).behaviour == pytest.approx(10 * score_decay.factor(10))
+    assert scores.snapshot(A).behaviour == pytest.approx(10 * decay.factor(10))
     scores.refresh(100.0 + 60 * SLOT)
     assert scores.snapshot(A).behaviour == pytest.approx(0.1)
     scores.refresh(100.0 + 120 * SLOT)
@@ -123,10 +122,10 @@ def test_a_good_score_goes_with_its_peer_and_one_that_left_holds_its_address() -
 
 def test_memory_of_those_who_left_is_bounded() -> None:
     scores = light()
-    for peer in names(MOST_RETAINED + 50):
+    for peer in names(MAX_RETAINED + 50):
         scores.add(peer, [f"10.0.0.{peer[3]}"])
         scores.remove(peer, 1.0)
-    assert len(scores) == MOST_RETAINED
+    assert len(scores) == MAX_RETAINED
 
 
 def test_none_scores_nothing() -> None:

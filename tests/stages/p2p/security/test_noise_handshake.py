@@ -51,28 +51,28 @@ def test_the_published_vector() -> None:
     ours, theirs = ends(bytes.fromhex(PROLOGUE))
     for number, (payload, sealed) in enumerate(MESSAGES[:3]):
         writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-        assert writer.is_ours and not reader.is_ours
-        assert writer.write(bytes.fromhex(payload)).hex() == sealed
-        assert reader.read(bytes.fromhex(sealed)).hex() == payload
-    assert ours.is_over and theirs.is_over
-    assert ours.transcript.hex() == theirs.transcript.hex() == TRANSCRIPT
-    assert (ours.remote_static, theirs.remote_static) == (theirs.static, ours.static)
+        assert writer.is_my_turn and not reader.is_my_turn
+        assert writer.write_message(bytes.fromhex(payload)).hex() == sealed
+        assert reader.read_message(bytes.fromhex(sealed)).hex() == payload
+    assert ours.is_finished and theirs.is_finished
+    assert ours.handshake_hash.hex() == theirs.handshake_hash.hex() == TRANSCRIPT
+    assert (ours.remote_static_key, theirs.remote_static_key) == (theirs.static_key, ours.static_key)
     (send, receive), (their_send, their_receive) = ours.split(), theirs.split()
     for number, (payload, sealed) in enumerate(MESSAGES[3:]):
         sender, receiver = (their_send, receive) if number % 2 == 0 else (send, their_receive)
-        assert sender.seal(bytes.fromhex(payload)).hex() == sealed
-        assert receiver.open(bytes.fromhex(sealed)).hex() == payload
+        assert sender.encrypt(bytes.fromhex(payload)).hex() == sealed
+        assert receiver.decrypt(bytes.fromhex(sealed)).hex() == payload
 
 
 def test_turns_are_kept() -> None:
     ours, theirs = ends()
     with pytest.raises(NoiseError):
-        theirs.write(b"")
+        theirs.write_message(b"")
     with pytest.raises(NoiseError):
-        ours.read(bytes(100))
-    ours.write(b"")
+        ours.read_message(bytes(100))
+    ours.write_message(b"")
     with pytest.raises(NoiseError):
-        ours.write(b"")
+        ours.write_message(b"")
 
 
 @given(st.integers(0, 2), st.data())
@@ -82,30 +82,30 @@ def test_a_damaged_handshake_is_refused(step: int, data: st.DataObject) -> None:
     with pytest.raises(NoiseError):
         for number in range(3):
             writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
-            message = bytearray(writer.write(b"payload"))
+            message = bytearray(writer.write_message(b"payload"))
             if number == step:
                 message[data.draw(st.integers(0, len(message) - 1))] ^= data.draw(st.integers(1, 127))
-            assert reader.read(bytes(message)) == b"payload" or number == step == 0
+            assert reader.read_message(bytes(message)) == b"payload" or number == step == 0
 
 
 @pytest.mark.parametrize("length", [0, 1, 31])
 def test_short_messages_are_refused(length: int) -> None:
     with pytest.raises(NoiseError):
-        ends()[1].read(bytes(length))
+        ends()[1].read_message(bytes(length))
 
 
 def test_a_key_of_small_order_is_refused() -> None:
     _, theirs = ends()
-    theirs.read(bytes(32))
+    theirs.read_message(bytes(32))
     with pytest.raises(NoiseError, match="of no use"):
-        theirs.write(b"")
+        theirs.write_message(b"")
 
 
 def test_messages_must_come_in_order_and_whole() -> None:
     sender, receiver = CipherState(bytes(32)), CipherState(bytes(32))
-    first, second = sender.seal(b"one"), sender.seal(b"two")
+    first, second = sender.encrypt(b"one"), sender.encrypt(b"two")
     with pytest.raises(NoiseError):
-        CipherState(bytes(32)).open(second)
-    assert receiver.open(first) == b"one"
+        CipherState(bytes(32)).decrypt(second)
+    assert receiver.decrypt(first) == b"one"
     with pytest.raises(NoiseError):
-        receiver.open(second[:10])
+        receiver.decrypt(second[:10])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.discv5.io import node_database as store_nodes
+from rollup_node.stages.p2p.discv5.io import node_database
 from rollup_node.stages.p2p.discv5.io.node_database import KEPT_SECONDS, NodeDatabase
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
@@ -49,7 +49,7 @@ def test_memory_keeps_nothing() -> None:
 
 
 def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_nodes, "MOST_KEPT", 3)
+    monkeypatch.setattr(node_database, "MAX_KEPT", 3)
     clock = Clock()
     store = NodeDatabase(clock=clock)
     for number in range(6):

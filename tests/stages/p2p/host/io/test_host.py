@@ -49,8 +49,8 @@ def test_both_hear_of_each_other() -> None:
         assert (ours.events[0].direction, theirs.events[0].direction) == (Direction.OUTBOUND, Direction.INBOUND)
         info = ours.connection(theirs.peer_id)
         assert info is not None and info.identified is not None
-        assert info.identified.agent == "optimism"
-        assert info.identified.addresses == theirs.addresses
+        assert info.identified.agent_version == "optimism"
+        assert info.identified.listen_addresses == theirs.addresses
         assert ECHO in info.identified.protocols
         assert ours.store.addresses(theirs.peer_id) == list(theirs.addresses)
         assert theirs.store.addresses(ours.peer_id) == list(ours.addresses)
@@ -280,7 +280,7 @@ def test_dialling_says_why_it_failed() -> None:
             ([closed, theirs.addresses[0]], "refused; .*the other end is"),
             ([parse_multiaddr("/ip4/192.0.2.1/tcp/1")], "outside p2p.netrestrict"),
             ([parse_multiaddr("/ip4/127.0.0.1/udp/1")], "not an address for TCP"),
-            ([theirs.addresses[0].with_peer(theirs.peer_id)], "the address of another peer"),
+            ([theirs.addresses[0].with_peer_id(theirs.peer_id)], "the address of another peer"),
         ]:
             with pytest.raises(DialError, match=why):
                 await ours.connect(stranger, addresses)
@@ -368,7 +368,7 @@ def test_connections_are_bounded() -> None:
 
 
 def test_a_crowd_from_one_host_stays_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport_host, "is_crowded", lambda ip, others: len(others) >= 2)
+    monkeypatch.setattr(transport_host, "is_over_host_limit", lambda ip, others: len(others) >= 2)
 
     async def run() -> None:
         async with running(1) as ours, running(2) as one, running(3) as two, running(4) as three:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.p2p.nat.io import gateways as client_nat_routers
-from rollup_node.stages.p2p.nat.io import port_mapper as client_nat
+from rollup_node.stages.p2p.nat.io import gateways
+from rollup_node.stages.p2p.nat.io import port_mapper as port_mapper
 from rollup_node.stages.p2p.nat.io.gateways import LIFETIME, ExternalMapping, GatewayAddress, LocalPort
 from rollup_node.stages.p2p.nat.io.port_mapper import RETRY_SECONDS, GatewayAddresses, PortMapper, default_gateway
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
@@ -95,7 +95,7 @@ def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
 def test_routers_that_do_not_help(
     router: Callable[[bytes], bytes | None], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_nat_routers, "_PMP_TRIES", (0.05, 0.05))
+    monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05, 0.05))
 
     async def check() -> None:
         async with answering(router) as (target, _):
@@ -172,7 +172,7 @@ def test_ports_are_forwarded_by_upnp_and_given_back(permanent: bool) -> None:
 
 
 def test_upnp_is_asked_when_pmp_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_nat_routers, "_PMP_TRIES", (0.05,))
+    monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05,))
 
     async def check() -> None:
         router = UpnpRouter()
@@ -187,7 +187,7 @@ def test_upnp_is_asked_when_pmp_does_not_answer(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("url", ["http://127.0.0.2:1/x", "http://127.0.0.1:1/x"])
 def test_a_description_that_cannot_be_had(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_nat_routers, "_SEARCH_SECONDS", 0.1)
+    monkeypatch.setattr(gateways, "_SEARCH_SECONDS", 0.1)
 
     async def check() -> None:
         router = UpnpRouter()
@@ -208,7 +208,7 @@ def test_nothing_is_sent_beyond_the_allowed_networks(target: GatewayAddress, mon
     def refuse(*arguments: object) -> None:
         raise AssertionError("something was sent")
 
-    monkeypatch.setattr(client_nat_routers, "_exchange", refuse)
+    monkeypatch.setattr(gateways, "_exchange", refuse)
 
     async def check() -> None:
         nat, heard = keeper(target, target)
@@ -233,6 +233,6 @@ def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
 
 
 def test_the_default_gateways_are_local() -> None:
-    targets = client_nat.default_gateways()
+    targets = port_mapper.default_gateways()
     assert targets.ssdp == GatewayAddress("239.255.255.250", 1900)
     assert targets.pmp is None or targets.pmp.port == 5351

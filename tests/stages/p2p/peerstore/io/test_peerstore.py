@@ -6,8 +6,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peerstore.io import peerstore as store_peers
-from rollup_node.stages.p2p.peerstore.io.peerstore import MOST_ADDRESSES, RECORD_TTL, PeerStore
+from rollup_node.stages.p2p.peerstore.io import peerstore
+from rollup_node.stages.p2p.peerstore.io.peerstore import MAX_ADDRESSES, RECORD_TTL, PeerStore
 from rollup_node.stages.p2p.peerstore.peer_record import (
     GossipScores,
     IdentifyRecord,
@@ -35,8 +35,8 @@ class Clock:
 
 
 def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_peers, "MOST_PEERS", 10)
-    monkeypatch.setattr(store_peers, "CLEAN_EVERY", 20)
+    monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
+    monkeypatch.setattr(peerstore, "CLEAN_EVERY", 20)
     store = PeerStore(clock=Clock())
     for number in range(1000):
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
@@ -47,7 +47,7 @@ def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None
 def test_addresses_expire_and_are_never_shortened() -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
-    store.add_addresses(PEER, [HERE.with_peer(PEER)], 100.0)
+    store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
     store.add_addresses(PEER, [HERE, THERE], 50.0)
     assert store.addresses(PEER) == [HERE, THERE]
     assert store.dialable() == [PEER]
@@ -62,7 +62,7 @@ def test_addresses_of_a_peer_are_bounded() -> None:
     store.add_addresses(PEER, [HERE], 1000.0)
     store.add_addresses(PEER, [tcp_multiaddr("192.0.2.2", port) for port in range(1, 100)], 10.0)
     found = store.addresses(PEER)
-    assert len(found) == MOST_ADDRESSES and found[0] == HERE
+    assert len(found) == MAX_ADDRESSES and found[0] == HERE
 
 
 def test_records_are_kept_for_their_time() -> None:
@@ -101,7 +101,7 @@ def test_removal_forgets_all_but_blocks() -> None:
 def test_the_oldest_go_beyond_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
-    monkeypatch.setattr(store_peers, "MOST_PEERS", 10)
+    monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     for index in range(20):
         store.add_addresses(bytes([index]), [HERE], 1000.0 + index)
     store.set_scores(b"\x00", SCORES, 5000.0)

@@ -7,15 +7,15 @@ after the parent beacon root for version 1. Which SSZ it is follows from the tim
 from enum import IntEnum
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.blocks import message as block_message
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 REQUEST_SIZE = 8
-MOST_RESPONSE = block_snappy.MOST_BYTES
+MAX_RESPONSE = snappy.MAX_BYTES
 OPEN_SECONDS, READ_SECONDS, WRITE_SECONDS = 5.0, 10.0, 10.0
 _HEAD_SIZE = 5
 _SMALLEST_TRANSACTION = 40
@@ -73,7 +73,7 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
     version = block_message.version_at(config, payload.timestamp)
     part = block_message.signed_part(payload, version)
     kind = _WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN
-    return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + block_snappy.compress_framed(part)
+    return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
 
 def encode_error(code: ResultCode) -> bytes:
@@ -93,7 +93,7 @@ def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOu
     version = block_message.version_at(config, _time_of(config, number))
     if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
         return RequestFailed(f"response version {kind} for a block of version {version}")
-    content = block_snappy.decompress_framed(data[_HEAD_SIZE:])
+    content = snappy.decompress_framed(data[_HEAD_SIZE:])
     if isinstance(content, SnappyFailure):
         return RequestFailed(content.value)
     return _read(content, version, number)

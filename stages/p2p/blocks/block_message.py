@@ -3,15 +3,15 @@ format. Each version has its topic; publishing picks by the block's timestamp (n
 
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.blocks import ssz as block_ssz
+from rollup_node.stages.p2p.blocks import ssz
 from rollup_node.stages.p2p.blocks.signing import SIGNATURE_SIZE
 from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 VERSIONS = (1, 2, 3, 4)
-SMALLEST = SIGNATURE_SIZE + 1
+MIN_BYTES = SIGNATURE_SIZE + 1
 _FIRST_WITH_BEACON_ROOT = 3
 _ROOT_SIZE = 32
 
@@ -45,7 +45,7 @@ def has_beacon_root(version: int) -> bool:
 
 def signed_part(payload: ExecutionPayload, version: int) -> bytes:
     """What stands after the signature; SszError for a payload that does not fit the version."""
-    encoded = block_ssz.encode(payload, version)
+    encoded = ssz.encode(payload, version)
     if not has_beacon_root(version):
         return encoded
     if payload.parent_beacon_root is None:
@@ -55,7 +55,7 @@ def signed_part(payload: ExecutionPayload, version: int) -> bytes:
 
 def compose(signature: bytes, part: bytes) -> bytes:
     """The message as it is published."""
-    return block_snappy.compress(signature + part)
+    return snappy.compress(signature + part)
 
 
 def split_signature(content: bytes) -> SignedBlock:
@@ -66,7 +66,7 @@ def split_signature(content: bytes) -> SignedBlock:
 def read_signed_part(part: bytes, version: int) -> DecodedPayload:
     """The block in what was signed; SszError for malformed bytes."""
     if not has_beacon_root(version):
-        return block_ssz.decode(part, version)
+        return ssz.decode(part, version)
     if len(part) < _ROOT_SIZE:
         raise SszError(f"{len(part)} bytes, fewer than a beacon root")
-    return block_ssz.decode(part[_ROOT_SIZE:], version, part[:_ROOT_SIZE])
+    return ssz.decode(part[_ROOT_SIZE:], version, part[:_ROOT_SIZE])

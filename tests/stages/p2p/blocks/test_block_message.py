@@ -2,10 +2,9 @@
 
 import pytest
 
-from rollup_node.stages.p2p.blocks import message as block_message
-from rollup_node.stages.p2p.blocks import signing as block_signing
+from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.ssz import SszError
-from rollup_node.stages.p2p.encoding import snappy as block_snappy
+from rollup_node.stages.p2p.encoding import snappy
 from tests.support.p2p_blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
@@ -40,16 +39,16 @@ MADE_BY_OTHERS = {
 @pytest.mark.parametrize("version", MADE_BY_OTHERS)
 def test_messages_of_other_implementations(version: int) -> None:
     text, timestamp = MADE_BY_OTHERS[version]
-    content = block_snappy.decompress(bytes.fromhex(text))
+    content = snappy.decompress(bytes.fromhex(text))
     assert isinstance(content, bytes)
     parts = block_message.split_signature(content)
     read = block_message.read_signed_part(parts.signed_part, version)
     assert read.payload.timestamp == timestamp and read.withdrawals == 0
     assert block_message.signed_part(read.payload, version) == parts.signed_part
     again = block_message.compose(parts.signature, parts.signed_part)
-    assert block_snappy.decompress(again) == content
-    digest = block_signing.signing_hash(10, parts.signed_part)
-    assert block_signing.recover_signer(digest, parts.signature) is not None
+    assert snappy.decompress(again) == content
+    digest = signing.signing_hash(10, parts.signed_part)
+    assert signing.recover_signer(digest, parts.signature) is not None
     for other in set(MADE_BY_OTHERS) - {version}:
         with pytest.raises(SszError):
             block_message.read_signed_part(parts.signed_part, other)
@@ -57,7 +56,7 @@ def test_messages_of_other_implementations(version: int) -> None:
 
 def test_signing_hash_of_other_implementations() -> None:
     expected = "44a0e2b1aba1aae1771eddae1dcd2ad18a8cdac8891517153f03253e49d3f206"
-    assert block_signing.signing_hash(10, b"\x99" * 32).hex() == expected
+    assert signing.signing_hash(10, b"\x99" * 32).hex() == expected
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
@@ -66,7 +65,7 @@ def test_round_trip(version: int) -> None:
     part = block_message.signed_part(payload, version)
     signature = SIGNER.sign(901, part)
     message = block_message.compose(signature, part)
-    content = block_snappy.decompress(message)
+    content = snappy.decompress(message)
     assert isinstance(content, bytes)
     assert block_message.split_signature(content) == (signature, part)
     assert block_message.read_signed_part(part, version).payload == payload
