@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, static_peers
+from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.p2p.storage.io.database import StoreError
 
@@ -34,7 +34,7 @@ def plan_peers(values: Values, chain: ChosenChain) -> Peering:
     _check_texts(config)
     try:
         loaded = load_identity(config)
-        static_peers(config.static, loaded.identity.peer_id)
+        parse_static_peers(config.static, loaded.identity.peer_id)
         PeerStore(config.peerstore_path).close()
         if not config.no_discovery:
             NodeDatabase(config.discovery_path).close()

@@ -37,7 +37,7 @@ async def dialling(folder: Path) -> None:
     async with P2pNode(1, chain_of_now(), folder).running() as node, go_peer(folder / "go") as theirs:
 
         def known() -> dict[str, Any]:
-            return {each.peer: each.identified for each in node.stage.host.connections()}
+            return {each.peer: each.identify for each in node.stage.host.connections()}
 
         assert await node.call("connectPeer", theirs.address) is None
         for direction in (2, 1):

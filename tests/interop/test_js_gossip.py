@@ -180,8 +180,8 @@ def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
             await theirs.js.call("tell", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
             await theirs.said("iwant", lambda wanted: wanted == "ab" * 20)
             scores = node.stage.scores
-            await node.until(lambda: scores.snapshot(theirs.peer).behaviour > 0.5)
-            assert scores.total(theirs.peer) == 0, "few broken promises are forgiven"
+            await node.until(lambda: scores.snapshot(theirs.peer).behaviour_penalty > 0.5)
+            assert scores.score(theirs.peer) == 0, "few broken promises are forgiven"
 
     play(scene)
 
@@ -262,7 +262,7 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
             assert node.stage.gossip.refusals == {"no_signer": 1, "seen": 1}
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
             assert [each.block_number for each in node.arrived] == [2, 3]
-            assert node.stage.scores.total(sender.peer) == 0
+            assert node.stage.scores.score(sender.peer) == 0
 
     play(scene)
 
@@ -396,6 +396,6 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await theirs.received(id_of(message(last)))
             assert not theirs.copies(id_of(message(missed))) or _told_before_sent(theirs, id_of(message(missed)))
             await theirs.in_mesh_with(node, TOPIC)
-            assert node.stage.scores.snapshot(theirs.peer).behaviour == 0
+            assert node.stage.scores.snapshot(theirs.peer).behaviour_penalty == 0
 
     play(scene)

@@ -103,7 +103,7 @@ def test_pushes_pass_both_ways() -> None:
             await both.theirs.event("peer:identify", by(peer=both.our_text))
             await both.theirs.call("serve", protocol="/later/1")
             await until(lambda: "/later/1" in _protocols(both))
-            both.ours.handle("/ours/later/1", _nothing)
+            both.ours.set_stream_handler("/ours/later/1", _nothing)
 
             async def learned() -> bool:
                 return "/ours/later/1" in await both.theirs.call("protocols", peer=both.our_text)
@@ -117,7 +117,7 @@ def test_pushes_pass_both_ways() -> None:
 
 def _protocols(both: Pair) -> tuple[str, ...]:
     info = both.ours.connection(both.peer)
-    return info.identified.protocols if info is not None and info.identified is not None else ()
+    return info.identify.protocols if info is not None and info.identify is not None else ()
 
 
 async def _nothing(_: object) -> None:

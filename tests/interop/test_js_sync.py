@@ -139,7 +139,7 @@ def want(node: P2pNode, above: ExecutionPayload, head: int) -> None:
 
 
 def counts(node: P2pNode, theirs: GossipPeer) -> ResponseCounts:
-    return node.stage.scores.app.counts(theirs.peer)
+    return node.stage.scores.application.counts(theirs.peer)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -219,7 +219,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
             }.items():
                 await theirs.answer(3, answer, broken=name == "broken off")
                 before, asked = counts(node, theirs), len(theirs.asked())
-                node.stage.scores.app._counts.clear()
+                node.stage.scores.application._counts.clear()
                 planner._buckets = RequestLimiter()
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
@@ -250,7 +250,7 @@ def test_an_error_makes_them_wait(tmp_path: Path) -> None:
             await theirs.js.event("asked", by(number=4))
             assert time.monotonic() - began >= 1.5 / PEER_RATE
             await node.until(lambda: counts(node, theirs).error_responses > 1.5)
-            assert -2 <= node.stage.scores.total(theirs.peer) <= -1.5
+            assert -2 <= node.stage.scores.score(theirs.peer) <= -1.5
 
     play(scene)
 
@@ -295,7 +295,7 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
                 await node.until(lambda rejected=rejected: theirs.asked() == [7] * rejected)
                 assert node.arrived == []
                 await theirs.answer(7, payload_by_number.encode_block(rollup, wrong[6]))
-            assert node.stage.scores.total(theirs.peer) < -100
+            assert node.stage.scores.score(theirs.peer) < -100
             node.stage.keeper.save()
             await theirs.js.event("peer:disconnect", by(peer=node.peer))
             with pytest.raises(JsFailure):

@@ -38,7 +38,7 @@ class TestHost(Host):
     def __init__(self, number: int, **options: Any) -> None:
         super().__init__(config(**options), NetworkIdentity(bytes([number]) * 32), PeerStore(), Meter("p2p"))
         self.events: list[HostEvent] = []
-        self.on_event(self.events.append)
+        self.subscribe(self.events.append)
 
     @property
     def dial_text(self) -> str:
@@ -54,13 +54,13 @@ class TestHost(Host):
 async def running(number: int, **options: Any) -> AsyncIterator[TestHost]:
     """A host that listens and echoes, and leaves no task behind."""
     host = TestHost(number, **options)
-    host.handle(ECHO, echo)
+    host.set_stream_handler(ECHO, echo)
     await host.start()
     try:
         yield host
     finally:
         await host.stop()
-        host.store.close()
+        host.peerstore.close()
 
 
 async def echo(stream: Stream) -> None:

@@ -111,7 +111,7 @@ def _send(port: int, blocks: int, results: Connection) -> None:
 async def _sending(port: int, blocks: int, results: Connection) -> None:
     host = Host(_config(SENDER), NetworkIdentity(SENDER), PeerStore(), Meter("p2p"))
     chance, departures = random.Random(port), {}
-    host.handle(MESHSUB_12, _drain)
+    host.set_stream_handler(MESHSUB_12, _drain)
     receiver = NetworkIdentity(RECEIVER).peer_id
     await host.start()
     try:

@@ -19,27 +19,27 @@ class PendingHandshakes(Generic[C]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._waiting: OrderedDict[C, str] = OrderedDict()
+        self._connections: OrderedDict[C, str] = OrderedDict()
         self._per_ip: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[C]:
-        return iter(self._waiting)
+        return iter(self._connections)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._connections)
 
     def add(self, connection: C, ip: str) -> C | None:
         """Lets one in; gives the one that must go for it."""
-        evicted = self._choose() if len(self._waiting) >= self._most else None
+        evicted = self._choose_evicted() if len(self._connections) >= self._most else None
         if evicted is not None:
             self.remove(evicted)
-        self._waiting[connection] = ip
+        self._connections[connection] = ip
         self._per_ip[ip] += 1
         return evicted
 
     def remove(self, connection: C) -> None:
         """The handshake of this one is over, in whatever way."""
-        ip = self._waiting.pop(connection, None)
+        ip = self._connections.pop(connection, None)
         if ip is not None:
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
@@ -47,16 +47,16 @@ class PendingHandshakes(Generic[C]):
 
     def drain(self) -> list[C]:
         """Gives out all that wait, and forgets them."""
-        waiting = list(self._waiting)
-        self._waiting.clear()
+        waiting = list(self._connections)
+        self._connections.clear()
         self._per_ip.clear()
         return waiting
 
-    def _choose(self) -> C | None:
-        if not self._waiting:
+    def _choose_evicted(self) -> C | None:
+        if not self._connections:
             return None
         crowded = max(self._per_ip, key=lambda ip: self._per_ip[ip])
-        return next(connection for connection, ip in self._waiting.items() if ip == crowded)
+        return next(connection for connection, ip in self._connections.items() if ip == crowded)
 
 
 def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:

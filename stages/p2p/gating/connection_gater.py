@@ -12,16 +12,16 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 class ConnectionGater:
     """The state of all blocks and bans. `restricted_to` empty: any network."""
 
-    restricted_to: tuple[Subnet, ...] = ()
+    allowed_networks: tuple[Subnet, ...] = ()
     blocked_peers: set[PeerId] = field(default_factory=set)
     blocked_ips: set[IpAddress] = field(default_factory=set)
     blocked_subnets: set[Subnet] = field(default_factory=set)
     peer_bans: dict[PeerId, float] = field(default_factory=dict)
     ip_bans: dict[IpAddress, float] = field(default_factory=dict)
 
-    def refuses_ip(self, ip: IpAddress, now: float) -> str | None:
+    def ip_deny_reason(self, ip: IpAddress, now: float) -> str | None:
         """Why there may be no connection with this address; None if there may."""
-        if self.restricted_to and not is_within(ip, self.restricted_to):
+        if self.allowed_networks and not is_within(ip, self.allowed_networks):
             return "outside p2p.netrestrict"
         if ip in self.blocked_ips:
             return "address blocked"
@@ -29,18 +29,18 @@ class ConnectionGater:
             return "subnet blocked"
         return "address banned" if self.ip_bans.get(ip, 0.0) > now else None
 
-    def refuses_peer(self, peer: PeerId, now: float) -> str | None:
+    def peer_deny_reason(self, peer: PeerId, now: float) -> str | None:
         """Why there may be no connection with this peer; None if there may."""
         if peer in self.blocked_peers:
             return "peer blocked"
         return "peer banned" if self.peer_bans.get(peer, 0.0) > now else None
 
-    def let_in(self, peer: PeerId) -> bool:
+    def unblock_peer(self, peer: PeerId) -> bool:
         """Lifts block and ban of a peer; whether it was banned."""
         self.blocked_peers.discard(peer)
         return self.peer_bans.pop(peer, None) is not None
 
-    def expired(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
+    def remove_expired_bans(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
         """Takes out the bans that are over, and says whose they were."""
         peers = [peer for peer, until in self.peer_bans.items() if until <= now]
         ips = [ip for ip, until in self.ip_bans.items() if until <= now]

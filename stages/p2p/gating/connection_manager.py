@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-SILENCE = 60.0
+SILENCE_PERIOD = 60.0
 """Seconds between two trimmings."""
 
 
@@ -16,7 +16,7 @@ class TrimCandidate(NamedTuple):
     """A connected peer: since when (monotonic seconds), who dialled, open streams."""
 
     peer: PeerId
-    since: float
+    opened_at: float
     inbound: bool
     streams: int
 
@@ -25,12 +25,12 @@ class TrimCandidate(NamedTuple):
 class ConnectionManager:
     """Tags and protections of peers, and the choice of whom to close. `grace` in seconds."""
 
-    low: int
-    high: int
-    grace: float
+    low_water: int
+    high_water: int
+    grace_period: float
     _protected: dict[PeerId, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _values: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
-    _last: float | None = None
+    _tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
         """Keeps a peer from being trimmed for as long as any protection is in force."""
@@ -51,27 +51,29 @@ class ConnectionManager:
     def tag(self, peer: PeerId, name: str, value: int) -> None:
         """Gives a peer worth under a name (0 takes it away); peers of less worth go first."""
         if value:
-            self._values[peer][name] = value
-        elif peer in self._values:
-            self._values[peer].pop(name, None)
-            if not self._values[peer]:
-                del self._values[peer]
+            self._tags[peer][name] = value
+        elif peer in self._tags:
+            self._tags[peer].pop(name, None)
+            if not self._tags[peer]:
+                del self._tags[peer]
 
-    def forget(self, peer: PeerId) -> None:
+    def remove_tags(self, peer: PeerId) -> None:
         """Drops the tags of a peer that is gone; protections stay."""
-        self._values.pop(peer, None)
+        self._tags.pop(peer, None)
 
-    def surplus(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
+    def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
         """The peers to close now; none within the silence after the last trimming."""
         peers = list(connected)
-        if len(peers) <= self.high or (self._last is not None and now - self._last < SILENCE):
+        if len(peers) <= self.high_water or (self._last_trim is not None and now - self._last_trim < SILENCE_PERIOD):
             return []
-        self._last = now
-        loose = [peer for peer in peers if not self.is_protected(peer.peer) and now - peer.since >= self.grace]
-        loose.sort(key=self._worth)
-        return [peer.peer for peer in loose[: max(0, len(loose) - self.low)]]
+        self._last_trim = now
+        loose = [
+            peer for peer in peers if not self.is_protected(peer.peer) and now - peer.opened_at >= self.grace_period
+        ]
+        loose.sort(key=self._trim_order)
+        return [peer.peer for peer in loose[: max(0, len(loose) - self.low_water)]]
 
-    def _worth(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
+    def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
         """Least first: by tags, who dialled, streams, and age."""
-        value = sum(self._values.get(candidate.peer, {}).values())
-        return value, not candidate.inbound, candidate.streams, -candidate.since
+        value = sum(self._tags.get(candidate.peer, {}).values())
+        return value, not candidate.inbound, candidate.streams, -candidate.opened_at

@@ -60,8 +60,8 @@ class Meshes:
         end = self.backoff.end(topic, peer)
         if end is not None and now < end:
             is_flood = now < end + self._params.graft_flood - self._params.prune_backoff
-            self._scores.penalize(peer, 2 if is_flood else 1)
-        elif self._scores.total(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.all[peer].outbound):
+            self._scores.add_penalty(peer, 2 if is_flood else 1)
+        elif self._scores.score(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.all[peer].outbound):
             members[peer] = None
             self._peers.counts["GRAFT"] += 1
             return True
@@ -176,7 +176,7 @@ class Meshes:
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
 
     def _may_graft(self, topic: str, peer: PeerId) -> bool:
-        return not self.backoff.holds(topic, peer) and self._scores.total(peer) >= 0
+        return not self.backoff.holds(topic, peer) and self._scores.score(peer) >= 0
 
     def choose(
         self, topic: str, count: int, fits: Callable[[PeerId], bool], without: Collection[PeerId] = ()

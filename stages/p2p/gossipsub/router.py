@@ -81,7 +81,7 @@ class GossipSubRouter:
             self._drop(peer)
         self.peers.all[peer] = GossipPeer(protocol, outbound, self.params)
         self.peers.counts["ADD_PEER"] += 1
-        self.scores.add(peer, addresses)
+        self.scores.add_peer(peer, addresses)
         self._say_hello(peer)
         self._take_subscriptions(peer, [Subscription(topic, True) for topic in joined])
         self._take_subscriptions(peer, self._early.pop(peer, ()))
@@ -91,7 +91,7 @@ class GossipSubRouter:
         self._early.pop(peer, None)
         if peer in self.peers.all:
             self._drop(peer)
-            self.scores.remove(peer, now)
+            self.scores.remove_peer(peer, now)
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
         """Peers that have joined a topic (`opp2p_peerStats`)."""
@@ -175,7 +175,7 @@ class GossipSubRouter:
             return []
         self.peers.counts["RECV_RPC"] += 1
         self._take_subscriptions(peer, rpc.subscriptions)
-        if self.scores.total(peer) < self.scores.thresholds.graylist:
+        if self.scores.score(peer) < self.scores.thresholds.graylist:
             return []
         found = [self._take_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
         self._take_control(peer, rpc.control, now)
@@ -230,7 +230,7 @@ class GossipSubRouter:
         return found
 
     def _may_publish_to(self, peer: PeerId) -> bool:
-        return self.scores.total(peer) >= self.scores.thresholds.publish
+        return self.scores.score(peer) >= self.scores.thresholds.publish
 
     def _floodsub_peers(self, topic: str) -> list[PeerId]:
         """Peers that keep no mesh and are sent everything."""
@@ -240,7 +240,7 @@ class GossipSubRouter:
     # --- control -----------------------------------------------------------------------------------------------------
 
     def _take_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
-        if self.scores.total(peer) >= self.scores.thresholds.gossip:
+        if self.scores.score(peer) >= self.scores.thresholds.gossip:
             self._take_gossip(peer, control, now)
         refused = [topic for topic in control.graft if not self.meshes.grafted_by(peer, topic, now)]
         if refused:
@@ -268,9 +268,9 @@ class GossipSubRouter:
         self.ticks += 1
         self.scores.refresh(now)
         for peer, count in self.lazy.promises.broken(now).items():
-            self.scores.penalize(peer, count)
+            self.scores.add_penalty(peer, count)
         self.inbox.tick(now)
-        totals = {peer: self.scores.total(peer) for peer in self.peers.all}
+        totals = {peer: self.scores.score(peer) for peer in self.peers.all}
         changes = self.meshes.upkeep(self.ticks, totals.__getitem__, now)
         self.fanout.upkeep(lambda peer: totals[peer] >= self.scores.thresholds.publish, now)
         told = self._tell(totals)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 PROTOCOL = "/ipfs/ping/1.0.0"
-SIZE = 32
+PING_BYTES = 32
 _SMOOTHING = 0.1
 
 

@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 
 SSDP_GROUP = "239.255.255.250"
 SSDP_PORT = 1900
-LONGEST = 1 << 16
-ONLY_PERMANENT = 725
+MAX_RESPONSE_BYTES = 1 << 16
+ONLY_PERMANENT_LEASES = 725
 """The error of routers that forward ports for good or not at all."""
 DEVICES = tuple(f"urn:schemas-upnp-org:device:InternetGatewayDevice:{version}" for version in (1, 2))
 _SERVICE = re.compile(r"urn:schemas-upnp-org:service:(WANIPConnection:[12]|WANPPPConnection:1)")
@@ -39,8 +39,8 @@ class SoapFault(UpnpError):
 class UpnpService(NamedTuple):
     """Where the calls go, and of which service they are."""
 
-    url: str
-    service: str
+    control_url: str
+    service_type: str
 
 
 class SoapCall(NamedTuple):
@@ -57,9 +57,9 @@ def search_request(device: str, host: str = SSDP_GROUP, port: int = SSDP_PORT) -
     return "\r\n".join(lines).encode()
 
 
-def parse_search_answer(answer: bytes, sender: IpAddress) -> str:
+def parse_search_response(answer: bytes, sender: IpAddress) -> str:
     """The URL of the description in an answer; it must be at the address that the answer came from."""
-    if not _STATUS.match(answer) or len(answer) > LONGEST:
+    if not _STATUS.match(answer) or len(answer) > MAX_RESPONSE_BYTES:
         raise UpnpError("not an answer to a search")
     for line in answer.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
@@ -82,12 +82,12 @@ def parse_description(xml: bytes, url: str) -> UpnpService:
     raise UpnpError("a device that forwards no ports")
 
 
-def address_call(control: UpnpService) -> SoapCall:
+def external_ip_call(control: UpnpService) -> SoapCall:
     """Asks for the outer address."""
     return _call(control, "GetExternalIPAddress", ())
 
 
-def add_call(
+def add_mapping_call(
     control: UpnpService, transport: TransportProtocol, *, internal: tuple[IpAddress, int], external: int, lifetime: int
 ) -> SoapCall:
     """Asks to forward an outer port to us, for `lifetime` seconds (0: for good)."""
@@ -102,12 +102,12 @@ def add_call(
     return _call(control, "AddPortMapping", values)
 
 
-def delete_call(control: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
+def delete_mapping_call(control: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
     """Asks to forward a port no longer."""
     return _call(control, "DeletePortMapping", _which(transport, external))
 
 
-def parse_answer(xml: bytes) -> dict[str, str]:
+def parse_response(xml: bytes) -> dict[str, str]:
     """The values that a call has given; SoapFault if it failed there."""
     found = {_name(element): _text(element) for element in _parse(xml).iter()}
     if "Fault" in found:
@@ -117,9 +117,9 @@ def parse_answer(xml: bytes) -> dict[str, str]:
     return found
 
 
-def parse_address(xml: bytes) -> IpAddress:
+def parse_external_ip(xml: bytes) -> IpAddress:
     """The outer address that a call has given."""
-    text = parse_answer(xml).get("NewExternalIPAddress", "")
+    text = parse_response(xml).get("NewExternalIPAddress", "")
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -134,10 +134,10 @@ def _call(control: UpnpService, action: str, values: Iterable[tuple[str, str]]) 
     inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values)
     body = (
         f'<?xml version="1.0"?><s:Envelope xmlns:s="{_ENVELOPE}" s:encodingStyle="{_ENCODING}">'
-        f'<s:Body><u:{action} xmlns:u="{control.service}">{inner}</u:{action}></s:Body></s:Envelope>'
+        f'<s:Body><u:{action} xmlns:u="{control.service_type}">{inner}</u:{action}></s:Body></s:Envelope>'
     )
-    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{control.service}#{action}"'}
-    return SoapCall(control.url, headers, body.encode())
+    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{control.service_type}#{action}"'}
+    return SoapCall(control.control_url, headers, body.encode())
 
 
 def _joined(base: str, relative: str, described_at: str) -> str:
@@ -162,7 +162,7 @@ def _checked_url(url: str, at: IpAddress) -> str:
 
 
 def _parse(xml: bytes) -> ElementTree.Element:
-    if len(xml) > LONGEST or b"\0" in xml or b"<!" in xml.replace(b"<!--", b""):
+    if len(xml) > MAX_RESPONSE_BYTES or b"\0" in xml or b"<!" in xml.replace(b"<!--", b""):
         raise UpnpError("an answer that is too long, has a document type, or is not of single bytes")
     try:
         return ElementTree.fromstring(xml)

@@ -86,7 +86,7 @@ class DiagnosisService:
     def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], Discv5Server | None]) -> None:
         self._host, self._gossip, self._discovery = host, gossip, discovery
         self._inbound_ever = 0
-        host.on_event(self._heard)
+        host.subscribe(self._heard)
 
     def examine(
         self,
@@ -99,9 +99,9 @@ class DiagnosisService:
         host, now = self._host, time.time()
         connected = host.connections()
         observed = Counter(
-            str(info.identified.observed_address)
+            str(info.identify.observed_address)
             for info in connected
-            if info.identified is not None and info.identified.observed_address is not None
+            if info.identify is not None and info.identify.observed_address is not None
         )
         return Diagnosis(
             peer=peer_id_text(host.peer_id),
@@ -114,15 +114,19 @@ class DiagnosisService:
             outbound=sum(info.direction is Direction.OUTBOUND for info in connected),
             inbound_ever=self._inbound_ever,
             observed=dict(observed.most_common(MAX_SHOWN)),
-            known=len(host.store.known()),
-            dialable=len(host.store.dialable()),
+            known=len(host.peerstore.peers()),
+            dialable=len(host.peerstore.peers_with_addresses()),
             static_missing=tuple(peer_id_text(peer) for peer in static if host.connection(peer) is None),
-            dial_problems={peer_id_text(peer): text for peer, text in list(host.dialer.problems.items())[-MAX_SHOWN:]},
-            bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.gater.peer_bans.items()},
-            blocked=len(host.gater.blocked_peers) + len(host.gater.blocked_ips) + len(host.gater.blocked_subnets),
+            dial_problems={
+                peer_id_text(peer): text for peer, text in list(host.dialer.last_errors.items())[-MAX_SHOWN:]
+            },
+            bans={peer_id_text(peer): round(until - now, 1) for peer, until in host.connection_gater.peer_bans.items()},
+            blocked=len(host.connection_gater.blocked_peers)
+            + len(host.connection_gater.blocked_ips)
+            + len(host.connection_gater.blocked_subnets),
             departed=tuple(
-                ClosedConnectionInfo(peer_id_text(one.peer), one.why, round(one.lasted, 1))
-                for one in list(host.departures)[-MAX_SHOWN:]
+                ClosedConnectionInfo(peer_id_text(one.peer), one.reason, round(one.seconds, 1))
+                for one in list(host.closed_connections)[-MAX_SHOWN:]
             ),
             discovery=self._found(),
             gossip=self._gossiped(signers, published),

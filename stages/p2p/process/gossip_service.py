@@ -78,7 +78,7 @@ class GossipService:
         self._writers: dict[PeerId, asyncio.Event] = {}
         self._speakers: dict[PeerId, asyncio.Event] = {}
         self._greeted: dict[PeerId, asyncio.Event] = {}
-        self._again = PeerBackoff(longest=_LONGEST_PAUSE)
+        self._again = PeerBackoff(maximum=_LONGEST_PAUSE)
         self.shares = WorkBudget()
         self._protected: set[PeerId] = set()
         self.refusals: Counter[str] = Counter()
@@ -87,8 +87,8 @@ class GossipService:
         for topic in self._topics:
             self.router.join(topic)
         for protocol in PROTOCOLS:
-            host.handle(protocol, self._listen)
-        host.on_event(self._heard)
+            host.set_stream_handler(protocol, self._listen)
+        host.subscribe(self._heard)
         self.heartbeat = PeriodicTask("gossip", self._beat)
 
     @property
@@ -231,7 +231,7 @@ class GossipService:
         ready = self._writers[peer] = asyncio.Event()
         connections = self._host.live(peer)
         is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
-        places = [place for connection in connections for place in colocation_groups(connection.ip)]
+        places = [place for connection in connections for place in colocation_groups(connection.remote_ip)]
         self.router.add_peer(peer, protocol, is_outbound, places)
         self._greeted.pop(peer, asyncio.Event()).set()
         self._flush()
@@ -272,9 +272,9 @@ class GossipService:
         """Keeps the mesh of blocks of now from being trimmed; that of older blocks is anybody's to fill."""
         before, self._protected = self._protected, set(self._members(time.time()))
         for peer in before - self._protected:
-            self._host.manager.unprotect(peer, MESH)
+            self._host.connection_manager.unprotect(peer, MESH)
         for peer in self._protected - before:
-            self._host.manager.protect(peer, MESH)
+            self._host.connection_manager.protect(peer, MESH)
 
 
 async def _until_broken(stream: Stream, ready: asyncio.Event) -> bool:

@@ -82,9 +82,9 @@ class PeerDirectory:
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> PeerInfo:
         """A peer; `info` if it is connected."""
         host = self._host
-        said = host.store.description(peer) or IdentifyRecord()
-        metadata = host.store.metadata(peer) or PeerMetadata()
-        scores = self._keeper.record(peer) if info is not None else host.store.scores(peer) or PeerScores()
+        said = host.peerstore.identify_record(peer) or IdentifyRecord()
+        metadata = host.peerstore.metadata(peer) or PeerMetadata()
+        scores = self._keeper.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
         gossips = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
         seen_at = () if info is None else (info.address,)
         return PeerInfo(
@@ -93,11 +93,11 @@ class PeerDirectory:
             userAgent=said.agent,
             protocolVersion=said.version,
             ENR=metadata.enr,
-            addresses=full_addresses(peer, (*host.store.addresses(peer), *seen_at)),
+            addresses=full_addresses(peer, (*host.peerstore.addresses(peer), *seen_at)),
             protocols=said.protocols or None,
             connectedness=NOT_CONNECTED if info is None else CONNECTED,
             direction=UNKNOWN_DIRECTION if info is None else info.direction.value,
-            protected=host.manager.is_protected(peer),
+            protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,
             latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
             gossipBlocks=gossips,
@@ -106,9 +106,9 @@ class PeerDirectory:
 
     def all(self, connected_only: bool) -> PeerDump:
         """Every peer, or those connected."""
-        gater = self._host.gater
+        gater = self._host.connection_gater
         connected = {info.peer: info for info in self._host.connections()}
-        known = () if connected_only else self._host.store.known()
+        known = () if connected_only else self._host.peerstore.peers()
         names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
         return PeerDump(
             totalConnected=len(connected),
@@ -129,8 +129,8 @@ class PeerDirectory:
             blocksTopicV2=on_topic[1],
             blocksTopicV3=on_topic[2],
             blocksTopicV4=on_topic[3],
-            banned=len({*host.gater.blocked_peers, *host.gater.peer_bans}),
-            known=len(host.store.known()),
+            banned=len({*host.connection_gater.blocked_peers, *host.connection_gater.peer_bans}),
+            known=len(host.peerstore.peers()),
         )
 
     def table(self) -> list[str]:
@@ -154,17 +154,17 @@ class PeersServer:
             "peerStats": lambda _: directory.stats(),
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
-            "blockPeer": lambda text: self._gate(host.gater.blocked_peers.add, _peer(text)),
+            "blockPeer": lambda text: self._gate(host.connection_gater.blocked_peers.add, _peer(text)),
             "unblockPeer": lambda text: self._let_in(_peer(text)),
-            "listBlockedPeers": lambda _: sorted_peers(host.gater.blocked_peers),
-            "blockAddr": lambda text: self._gate(host.gater.blocked_ips.add, parse_ip(text)),
-            "unblockAddr": lambda text: self._gate(host.gater.blocked_ips.discard, parse_ip(text)),
-            "listBlockedAddrs": lambda _: sorted_ips(host.gater.blocked_ips),
-            "blockSubnet": lambda text: self._gate(host.gater.blocked_subnets.add, parse_subnet(text)),
-            "unblockSubnet": lambda text: self._gate(host.gater.blocked_subnets.discard, parse_subnet(text)),
-            "listBlockedSubnets": lambda _: sorted_nets(host.gater.blocked_subnets),
-            "protectPeer": lambda text: host.manager.protect(_peer(text), API_PROTECTED),
-            "unprotectPeer": lambda text: host.manager.unprotect(_peer(text), API_PROTECTED),
+            "listBlockedPeers": lambda _: sorted_peers(host.connection_gater.blocked_peers),
+            "blockAddr": lambda text: self._gate(host.connection_gater.blocked_ips.add, parse_ip(text)),
+            "unblockAddr": lambda text: self._gate(host.connection_gater.blocked_ips.discard, parse_ip(text)),
+            "listBlockedAddrs": lambda _: sorted_ips(host.connection_gater.blocked_ips),
+            "blockSubnet": lambda text: self._gate(host.connection_gater.blocked_subnets.add, parse_subnet(text)),
+            "unblockSubnet": lambda text: self._gate(host.connection_gater.blocked_subnets.discard, parse_subnet(text)),
+            "listBlockedSubnets": lambda _: sorted_nets(host.connection_gater.blocked_subnets),
+            "protectPeer": lambda text: host.connection_manager.protect(_peer(text), API_PROTECTED),
+            "unprotectPeer": lambda text: host.connection_manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,
             "disconnectPeer": self._disconnect,
         }
@@ -211,12 +211,12 @@ class PeersServer:
     def _gate(self, change: Callable[[Any], None], subject: object) -> None:
         """Changes whom we keep out; live connections stay (node-behaviour 1.8)."""
         change(subject)
-        self._host.gate_changed()
+        self._host.save_gater()
 
     def _let_in(self, peer: PeerId) -> None:
         """Unblocks a peer, and lifts its ban as op-node does."""
-        self._host.meter.count("p2p_peer_unbans", int(self._host.gater.let_in(peer)))
-        self._host.gate_changed()
+        self._host.meter.count("p2p_peer_unbans", int(self._host.connection_gater.unblock_peer(peer)))
+        self._host.save_gater()
 
     def _connect(self, text: str) -> Coroutine[Any, Any, None]:
         try:
@@ -241,7 +241,7 @@ class PeersServer:
         """Closes the connection, forgets the peer, and lets it in again."""
         peer = _peer(text)
         self._host.disconnect(peer, "asked for by an operator")
-        self._host.store.remove(peer)
+        self._host.peerstore.remove(peer)
         self._let_in(peer)
 
 

@@ -56,7 +56,7 @@ class P2pStage:
         self._is_found = self._knows_signer = False
         identity = load_identity(config).identity
         self.store = self._open_store(config.peerstore_path)
-        self.store.keep_identity(identity)
+        self.store.save_identity(identity)
         self.host = Host(config, identity, self.store, meter)
         self.upkeep = PeerManager(self.host)
         self.finder = DiscoveryService(self.host)
@@ -69,7 +69,7 @@ class P2pStage:
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
             SyncServer(self.host, PayloadClient(bus).read)
-            planner = SyncPlanner(self.scores.app, config.sync_only_req_to_static)
+            planner = SyncPlanner(self.scores.application, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.upkeep.is_static, deliver)
         directory = PeerDirectory(self.host, self.gossip, self.keeper, self._discovery)
         self._examiner = DiagnosisService(self.host, self.gossip, self._discovery)
@@ -145,7 +145,7 @@ class P2pStage:
         return OPEN_SECONDS if self._is_found else CLOSED_SECONDS
 
     def _discovery(self) -> Discv5Server | None:
-        return self.finder.server if self._is_found else None
+        return self.finder.discv5 if self._is_found else None
 
     # --- news ------------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class P2pStage:
     def _diagnosis(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self._signers.current, own)
-        return self._examiner.examine(self._problems(), self.upkeep.static, signers, self.blocks.published)
+        return self._examiner.examine(self._problems(), self.upkeep.static_peers, signers, self.blocks.published)
 
 
 def is_own_machine(address: str) -> bool:

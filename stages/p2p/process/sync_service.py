@@ -40,7 +40,7 @@ class SyncServer:
         self._host, self._read = host, read
         self._service = ServerLimits(host.config.rollup)
         for protocol in payload_by_number.protocols(host.config.rollup.l2_chain_id):
-            host.handle(protocol, self._serve)
+            host.set_stream_handler(protocol, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
         began = time.monotonic()
@@ -90,7 +90,7 @@ class SyncClient:
         self._is_static, self._on_block = is_static, on_block
         self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
         self.activity = PeriodicTask("sync", self._step)
-        host.on_event(self._heard)
+        host.subscribe(self._heard)
 
     def want(self, head: int, target: Target) -> None:
         """The blocks above number `head` and below the target are missing."""
@@ -99,7 +99,7 @@ class SyncClient:
 
     def _heard(self, event: HostEvent) -> None:
         if isinstance(event, PeerIdentified):
-            if set(self._protocols) & set(event.identified.protocols):
+            if set(self._protocols) & set(event.identify.protocols):
                 self._planner.add_peer(event.peer, self._is_static(event.peer))
                 self.activity.wake.set()
         elif isinstance(event, PeerDisconnected):

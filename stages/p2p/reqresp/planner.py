@@ -107,13 +107,13 @@ class SyncPlanner:
             return ()
         peer.asked = None
         if isinstance(answer, BlockFound):
-            self._scores.valid_response(request.peer, now)
+            self._scores.on_valid_response(request.peer, now)
             return self._settle(self.quarantine.add(answer.payload, request.peer), now)
         self._buckets.charge(request.peer, PEER_BURST, now)
         if isinstance(answer, ErrorResponse) and answer.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:
-            self._scores.error_response(request.peer, now)
+            self._scores.on_response_error(request.peer, now)
             self._wanted.get(request.number, set()).add(request.peer)
         return ()
 
@@ -121,7 +121,7 @@ class SyncPlanner:
         for payload in release.blocks:
             self._wanted.pop(payload.block_number, None)
         for peer in release.rejected:
-            self._scores.rejected_payload(peer, now)
+            self._scores.on_rejected_payload(peer, now)
             if peer in self._peers:
                 self._peers[peer].set_aside = True
         return release.blocks

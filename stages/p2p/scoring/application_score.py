@@ -22,7 +22,7 @@ class ApplicationScoreParams(NamedTuple):
     seconds they are kept. With `enabled` off nothing is counted."""
 
     decay: float
-    interval: float
+    decay_interval: float
     retain: float
     caps: ResponseCounts = ResponseCounts(10.0, 9.0, 20.0)
     weights: ResponseCounts = ResponseCounts(0.5, -1.0, -20.0)
@@ -32,7 +32,7 @@ class ApplicationScoreParams(NamedTuple):
 def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """The parameters for a chain's block time in seconds."""
     slot, kept = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
-    return ApplicationScoreParams(decay.factor(10), slot, kept, enabled=enabled)
+    return ApplicationScoreParams(decay.decay_factor(10), slot, kept, enabled=enabled)
 
 
 class ApplicationScorer:
@@ -45,23 +45,23 @@ class ApplicationScorer:
         self._connected: set[PeerId] = set()
         self._decay_at: float | None = None
 
-    def connected(self, peer: PeerId) -> None:
+    def peer_connected(self, peer: PeerId) -> None:
         """From now on the peer's counts decay."""
         self._connected.add(peer)
 
-    def disconnected(self, peer: PeerId) -> None:
+    def peer_disconnected(self, peer: PeerId) -> None:
         """The peer's counts stay as they are."""
         self._connected.discard(peer)
 
-    def valid_response(self, peer: PeerId, now: float) -> None:
+    def on_valid_response(self, peer: PeerId, now: float) -> None:
         """A request was answered well."""
         self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
-    def error_response(self, peer: PeerId, now: float) -> None:
+    def on_response_error(self, peer: PeerId, now: float) -> None:
         """A request failed."""
         self._add(peer, ResponseCounts(error_responses=1.0), now)
 
-    def rejected_payload(self, peer: PeerId, now: float) -> None:
+    def on_rejected_payload(self, peer: PeerId, now: float) -> None:
         """A block that the peer gave turned out not to be of the chain."""
         self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
 
@@ -84,18 +84,18 @@ class ApplicationScorer:
     def refresh(self, now: float) -> None:
         """Lets counts decay and forgets old ones; does so once per interval however often it is called."""
         if self._decay_at is None:
-            self._decay_at = now + self.params.interval
+            self._decay_at = now + self.params.decay_interval
         while now >= self._decay_at:
             for peer in self._connected & self._counts.keys():
                 self._counts[peer] = ResponseCounts(*[self._decayed(count) for count in self._counts[peer]])
                 self._changed_at[peer] = now
-            self._decay_at = max(self._decay_at + self.params.interval, now - 100 * self.params.interval)
+            self._decay_at = max(self._decay_at + self.params.decay_interval, now - 100 * self.params.decay_interval)
             for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain]:
-                self._forget(peer)
+                self._remove(peer)
 
     def _decayed(self, count: float) -> float:
         count *= self.params.decay
-        return count if count >= decay.TO_ZERO else 0.0
+        return count if count >= decay.DECAY_TO_ZERO else 0.0
 
     def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
         if self.params.enabled:
@@ -104,10 +104,10 @@ class ApplicationScorer:
 
     def _put(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
         if peer not in self._counts and len(self._counts) >= MAX_PEERS:
-            self._forget(min(self._changed_at, key=self._changed_at.__getitem__))
+            self._remove(min(self._changed_at, key=self._changed_at.__getitem__))
         self._counts[peer] = counts
         self._changed_at[peer] = now
 
-    def _forget(self, peer: PeerId) -> None:
+    def _remove(self, peer: PeerId) -> None:
         del self._counts[peer]
         del self._changed_at[peer]

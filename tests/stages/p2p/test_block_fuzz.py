@@ -123,7 +123,7 @@ PARSERS: dict[str, tuple[Parser, bytes]] = {
     "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
     "padded varint": (refused(varint.decode_protobuf, varint.VarintError), varint.encode(1 << 62)),
     "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError), MAPPED),
-    "upnp address": (refused(upnp.parse_address, UpnpError), OUTER),
+    "upnp address": (refused(upnp.parse_external_ip, UpnpError), OUTER),
     "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
 }
 
@@ -149,7 +149,7 @@ def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) 
     path, chance = tmp_path / "peers.db", random.Random(3)
     identity = NetworkIdentity(b"\x01" * 32)
     store = PeerStore(str(path))
-    store.keep_identity(identity)
+    store.save_identity(identity)
     for number in range(20):
         store.add_addresses(bytes([number]) * 38, [tcp_multiaddr("192.0.2.1", 9222)], 100.0)
     store.close()
@@ -167,10 +167,10 @@ def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) 
         except StoreError as error:
             assert "p2p.peerstore.path" in str(error)
             continue
-        store.load_gate()
-        for peer in store.known():
-            store.addresses(peer), store.scores(peer), store.metadata(peer), store.description(peer)
-        store.clean()
+        store.load_gater()
+        for peer in store.peers():
+            store.addresses(peer), store.scores(peer), store.metadata(peer), store.identify_record(peer)
+        store.collect_garbage()
         store.close()
         opened += 1
     assert opened > 20

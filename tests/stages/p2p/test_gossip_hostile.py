@@ -47,13 +47,13 @@ def test_a_flood_of_grafts() -> None:
     totals = []
     for _ in range(10):
         world.control(BAD, graft=[TOPIC])
-        totals.append(world.scores.total(BAD))
+        totals.append(world.scores.score(BAD))
     assert BAD not in world.mesh
     assert totals == [0.0, 0.0, 0.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0]
-    assert world.scores.total(BAD) < world.scores.thresholds.graylist, "it is not even listened to any more"
+    assert world.scores.score(BAD) < world.scores.thresholds.graylist, "it is not even listened to any more"
     assert still_serves(world)
     world.beat(240)
-    assert world.scores.total(BAD) == 0.0, "it decays"
+    assert world.scores.score(BAD) == 0.0, "it decays"
 
 
 def test_a_flood_of_promises() -> None:
@@ -65,7 +65,7 @@ def test_a_flood_of_promises() -> None:
         world.said(BAD)
         world.beat()
         assert len(world.router.lazy.promises) <= 10 * 7
-    assert world.scores.total(BAD) < -40.0
+    assert world.scores.score(BAD) < -40.0
     assert not world.message(BAD, b"anything")
     assert still_serves(world)
 

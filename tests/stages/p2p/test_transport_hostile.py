@@ -58,7 +58,7 @@ async def guarded(**options: object) -> AsyncIterator[tuple[TestHost, TestHost]]
 
 def unread(host: TestHost) -> int:
     """Bytes that the host holds for the hostile peer."""
-    return sum(link.unread for link in host.live(STRANGER))
+    return sum(link.unread_bytes for link in host.live(STRANGER))
 
 
 def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,8 +81,8 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
                 wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
                 assert await through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
                 await wave
-                assert len(ours.half_open) <= 32
-            await until(lambda: len(ours.half_open) == 0)
+                assert len(ours.pending_handshakes) <= 32
+            await until(lambda: len(ours.pending_handshakes) == 0)
             grown = tracemalloc.get_traced_memory()[0] - before
             tracemalloc.stop()
             assert grown < 2 << 20
@@ -111,12 +111,12 @@ def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
             stop = asyncio.Event()
             slow = [asyncio.create_task(drip(ours.port, stop)) for _ in range(60)]
             await asyncio.sleep(0.2)
-            assert len(ours.half_open) == 20
+            assert len(ours.pending_handshakes) == 20
             for number in range(4, 8):
                 async with running(number) as newcomer:
                     await newcomer.connect(ours.peer_id, ours.addresses)
                     assert await through(newcomer, ours.peer_id, b"in") == b"in"
-            await until(lambda: len(ours.half_open) == 0, 5)
+            await until(lambda: len(ours.pending_handshakes) == 0, 5)
             stop.set()
             assert all(await asyncio.gather(*slow))
 
@@ -169,7 +169,7 @@ def test_a_window_is_not_overrun_while_nobody_reads() -> None:
             async def hold(_: object) -> None:
                 await asyncio.sleep(30)
 
-            ours.handle("/hold/1", hold)
+            ours.set_stream_handler("/hold/1", hold)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/hold/1"))
                 for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
@@ -191,7 +191,7 @@ def test_unread_bytes_over_all_streams_are_bounded() -> None:
             async def hold(_: object) -> None:
                 await asyncio.sleep(30)
 
-            ours.handle("/hold/1", hold)
+            ours.set_stream_handler("/hold/1", hold)
             async with raw_peer(ours.port) as peer:
                 sending = asyncio.create_task(_fill(peer, streams=60))
                 await until(lambda: unread(ours) > 1 << 20)
@@ -301,7 +301,7 @@ def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
             async def talk(stream: object) -> None:
                 await stream.write(bytes(5_000_000))  # type: ignore[attr-defined]
 
-            ours.handle("/talk/1", talk)
+            ours.set_stream_handler("/talk/1", talk)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/talk/1"))
                 answer = await peer.read_for(1.0)
@@ -311,7 +311,7 @@ def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
 
 
 def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport_streams, "MESSAGE_SECONDS", 0.3)
+    monkeypatch.setattr(transport_streams, "MESSAGE_TIMEOUT", 0.3)
 
     async def run() -> None:
         async with guarded() as (ours, _):
@@ -320,7 +320,7 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
                 assert await stream.read_message(1000) == b"all"
                 await stream.read_message(1000)
 
-            ours.handle("/listen/1", listen)
+            ours.set_stream_handler("/listen/1", listen)
             async with raw_peer(ours.port) as peer:
                 await peer.send(proposal(7, "/listen/1") + proposal(9, "/listen/1"))
                 await peer.send(frame(DATA, 0, 7, 104, varint.encode(3) + b"all" + varint.encode(200) + bytes(98)))
@@ -350,7 +350,7 @@ def test_bad_pushes_change_nothing(body: bytes) -> None:
             answer = await peer.read_for(0.5)
             assert frame(WINDOW_UPDATE, 8, 7, 0) in answer
             info = ours.connection(STRANGER)
-            assert info is not None and info.identified is None
+            assert info is not None and info.identify is None
 
     asyncio.run(run())
 
@@ -367,7 +367,7 @@ def test_pushes_are_not_taken_too_often() -> None:
             pushed = [
                 event
                 for event in ours.events
-                if isinstance(event, PeerIdentified) and event.identified.agent_version == "raw"
+                if isinstance(event, PeerIdentified) and event.identify.agent_version == "raw"
             ]
             assert len(pushed) == 1
 

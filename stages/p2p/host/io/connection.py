@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError, StreamHandler
-from rollup_node.stages.p2p.host.io.streams import MuxedStream, open_with
+from rollup_node.stages.p2p.host.io.streams import MuxedStream, negotiate_stream
 from rollup_node.stages.p2p.host.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, short_peer_id
 from rollup_node.stages.p2p.muxer.yamux import (
@@ -32,14 +32,14 @@ from rollup_node.stages.p2p.muxer.yamux import (
 from rollup_node.stages.p2p.security.noise import SecureSession
 from rollup_node.stages.p2p.security.noise_handshake import NoiseKeys
 
-HIGH_WATER = 256 * 1024
-KEEPALIVE = 30.0
-LINGER = 10.0
+WRITE_BUFFER_HIGH_WATER = 256 * 1024
+KEEPALIVE_INTERVAL = 30.0
+LINGER_SECONDS = 10.0
 MAX_SMALL_FRAMES = 10_000
 """Small frames of yamux and small messages of noise that a peer may send within a second, together."""
-_SMALL = 64
-_FAREWELL = 1.0
-_SILENT = 0.9
+_SMALL_MESSAGE_BYTES = 64
+_GO_AWAY_SECONDS = 1.0
+_SILENT_SHARE = 0.9
 """The part of the time between two looks after which a connection counts as silent."""
 
 log = get_logger("p2p")
@@ -55,7 +55,7 @@ class ConnectionTimeouts(NamedTuple):
 
     handshake: float = 10.0
     idle: float = 3600.0
-    keepalive: float = KEEPALIVE
+    keepalive: float = KEEPALIVE_INTERVAL
 
 
 class ConnectionOwner(TypingProtocol):
@@ -64,20 +64,20 @@ class ConnectionOwner(TypingProtocol):
     identity: NetworkIdentity
     limits: ResourceLimits
     timings: ConnectionTimeouts
-    early_muxer: bool
+    early_muxer_negotiation: bool
     bytes_in: int
     bytes_out: int
 
-    def refuses_address(self, connection: "Connection") -> str | None:
+    def intercept_accept(self, connection: "Connection") -> str | None:
         """Why this one may not even begin; called when TCP stands."""
 
-    def upgraded(self, connection: "Connection") -> str | None:
+    def connection_upgraded(self, connection: "Connection") -> str | None:
         """The connection is ready for streams; a text if it may not stay."""
 
-    def lost(self, connection: "Connection") -> None:
+    def connection_closed(self, connection: "Connection") -> None:
         """The connection is gone, upgraded or not; called once."""
 
-    def handler(self, protocol: str) -> StreamHandler | None:
+    def stream_handler(self, protocol: str) -> StreamHandler | None:
         """Who serves a protocol."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -90,31 +90,31 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, direction: Direction, expected: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
-        self.address: Multiaddr | None = None
-        self.since = 0.0
-        self.why = ""
+        self.remote_address: Multiaddr | None = None
+        self.opened_at = 0.0
+        self.close_reason = ""
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.session = YamuxSession(direction is Direction.OUTBOUND, owner.limits.inbound_streams)
         self.streams: dict[int, MuxedStream] = {}
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._upgrade: Upgrader | None = None
-        self._expected = expected
-        self._sealed: SecureSession | None = None
+        self._upgrader: Upgrader | None = None
+        self._expected_peer = expected
+        self._secure_session: SecureSession | None = None
         self._transport: asyncio.Transport | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
-        self.unread = 0
+        self.unread_bytes = 0
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._last_heard = self._last_data = self._pinged = 0.0
-        self._small_since, self._small_before, self._small_messages = 0.0, 0, 0
+        self._last_received = self._last_data = self._pinged = 0.0
+        self._small_window_start, self._small_at_window_start, self._small_messages = 0.0, 0, 0
 
     @property
-    def ip(self) -> str:
+    def remote_ip(self) -> str:
         """The other end's IP address; empty before TCP stands."""
-        return self.address.components[0].value if self.address else ""
+        return self.remote_address.components[0].value if self.remote_address else ""
 
     @property
     def local_ip(self) -> str:
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_upgraded(self) -> bool:
         """Whether streams can be opened."""
-        return self._sealed is not None and not self.is_closed
+        return self._secure_session is not None and not self.is_closed
 
     # --- asyncio.Protocol
 
@@ -133,37 +133,37 @@ class Connection(asyncio.Protocol):
         """TCP stands."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.set_write_buffer_limits(high=HIGH_WATER)
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
         name = transport.get_extra_info("peername")
         if name is None:
             return self.abort("gone at once")
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address = tcp_multiaddr(name[0].partition("%")[0], name[1])
-        refusal = self._owner.refuses_address(self)
+        self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
+        refusal = self._owner.intercept_accept(self)
         if refusal is not None:
             return self.abort(refusal)
-        self._timer = self._loop.call_later(self._owner.timings.handshake, self._handshake_is_late)
-        self._upgrade = Upgrader(
+        self._timer = self._loop.call_later(self._owner.timings.handshake, self._handshake_timed_out)
+        self._upgrader = Upgrader(
             self._owner.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
-            expected=self._expected,
-            offer_early=self._owner.early_muxer,
+            expected=self._expected_peer,
+            offer_early=self._owner.early_muxer_negotiation,
         )
-        self._write([self._upgrade.data_to_send()])
+        self._write([self._upgrader.data_to_send()])
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the peer."""
         if self.is_closed:
             return
         self._owner.bytes_in += len(data)
-        self._last_heard = self._loop.time()
+        self._last_received = self._loop.time()
         try:
-            if self._sealed is None:
-                self._go_on_upgrading(data)
+            if self._secure_session is None:
+                self._continue_upgrade(data)
             else:
-                for plain in self._sealed.receive_data(data):
-                    self._receive(plain)
+                for plain in self._secure_session.receive_data(data):
+                    self._receive_plaintext(plain)
         except UPGRADE_ERRORS as error:
             return self.abort(str(error))
         except YamuxError as error:
@@ -177,7 +177,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """TCP is gone."""
-        self._over(self.why or (str(error) if error else "closed by the peer"))
+        self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
         """The socket is full."""
@@ -193,34 +193,34 @@ class Connection(asyncio.Protocol):
         """A stream for the first of the protocols that the peer speaks; StreamError if there is none."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
-            raise StreamError(self.why or "too many streams")
+            raise StreamError(self.close_reason or "too many streams")
         try:
             number = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
         stream = self.streams[number] = MuxedStream(self, number, Initiator(protocols))
         self.flush()
-        await open_with(stream, self._owner.timings.handshake, protocols)
+        await negotiate_stream(stream, self._owner.timings.handshake, protocols)
         return stream
 
     def close(self, why: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
         """Says goodbye and closes; what waits to be sent has a second to go out."""
         if self.is_closed:
             return
-        if self._sealed is None:
+        if self._secure_session is None:
             return self.abort(why)
         self.session.go_away(code)
         self.flush()
         transport = self._transport
-        self._over(why)
+        self._finish(why)
         if transport is not None:
             transport.close()
-            self._loop.call_later(_FAREWELL, transport.abort)
+            self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
     def abort(self, why: str) -> None:
         """Cuts the connection at once."""
         transport = self._transport
-        self._over(why)
+        self._finish(why)
         if transport is not None:
             transport.abort()
 
@@ -228,81 +228,81 @@ class Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Sends what the session has left to send; a peer that takes nothing is cut off."""
-        if self._sealed is None or self.is_closed:
+        if self._secure_session is None or self.is_closed:
             return
         parts = self.session.data_to_send()
         if parts:
-            self._write(self._sealed.encrypt(b"".join(parts)))
+            self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
             self.abort("the peer does not take what it asks for")
 
-    async def writable(self) -> None:
+    async def wait_writable(self) -> None:
         """Waits while the socket is full."""
         while not self._may_write.is_set():
             await self._may_write.wait()
 
-    def count_unread(self, change: int) -> None:
+    def add_unread(self, change: int) -> None:
         """Notes bytes received or read; the socket is not read while too many are held."""
-        self.unread += change
+        self.unread_bytes += change
         most = self._owner.limits.unread_bytes
         if self._transport is None or self.is_closed:
             return
-        if not self._reading_paused and self.unread > most:
+        if not self._reading_paused and self.unread_bytes > most:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and self.unread <= most // 2:
+        elif self._reading_paused and self.unread_bytes <= most // 2:
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def forget(self, stream: MuxedStream) -> None:
+    def stream_finished(self, stream: MuxedStream) -> None:
         """The stream is over in both directions."""
-        self.streams.pop(stream.number, None)
+        self.streams.pop(stream.stream_id, None)
 
     # --- inner
 
-    def _go_on_upgrading(self, data: bytes) -> None:
-        assert self._upgrade is not None
-        found = self._upgrade.receive_data(data)
-        out = self._upgrade.data_to_send()
+    def _continue_upgrade(self, data: bytes) -> None:
+        assert self._upgrader is not None
+        found = self._upgrader.receive_data(data)
+        out = self._upgrader.data_to_send()
         if out:
             self._write([out])
         if found is not None:
-            self._start(found)
+            self._finish_upgrade(found)
 
-    def _start(self, found: UpgradedConnection) -> None:
+    def _finish_upgrade(self, found: UpgradedConnection) -> None:
         """The upgrade is done."""
-        self._upgrade = None
-        self._sealed = found.session
+        self._upgrader = None
+        self._secure_session = found.session
         self.peer = found.peer
-        self.since = self._last_data = self._small_since = self._loop.time()
-        self._set_timer(self._owner.timings.keepalive, self._look_after)
-        refusal = self._owner.upgraded(self)
+        self.opened_at = self._last_data = self._small_window_start = self._loop.time()
+        self._set_timer(self._owner.timings.keepalive, self._keep_alive)
+        refusal = self._owner.connection_upgraded(self)
         if refusal is not None:
             return self.close(refusal)
         if not self.ready.done():
             self.ready.set_result(None)
         if found.early_data:
-            self._receive(found.early_data)
+            self._receive_plaintext(found.early_data)
 
-    def _receive(self, plain: bytes) -> None:
-        self._small_messages += len(plain) < _SMALL
+    def _receive_plaintext(self, plain: bytes) -> None:
+        self._small_messages += len(plain) < _SMALL_MESSAGE_BYTES
         for event in self.session.receive_data(plain):
             if self.is_closed:
                 return
             self._dispatch(event)
-        self._bound_small()
+        self._check_small_frames()
 
-    def _bound_small(self) -> None:
+    def _check_small_frames(self) -> None:
         count = self.session.small_frames + self._small_messages
-        if self._last_heard - self._small_since > 1.0:
-            self._small_since, self._small_before = self._last_heard, count
-        elif count - self._small_before > MAX_SMALL_FRAMES:
+        if self._last_received - self._small_window_start > 1.0:
+            self._small_window_start, self._small_at_window_start = self._last_received, count
+        elif count - self._small_at_window_start > MAX_SMALL_FRAMES:
             raise YamuxError("too many small frames")
 
     def _dispatch(self, event: YamuxEvent) -> None:
         if isinstance(event, StreamOpened):
-            self._accept(event.stream_id)
+            self._accept_stream(event.stream_id)
         elif isinstance(event, GoAwayReceived):
             self.close("closed by the peer")
         elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
@@ -310,33 +310,33 @@ class Connection(asyncio.Protocol):
             if stream is None:
                 return
             if isinstance(event, DataReceived):
-                self._last_data = self._last_heard
-                stream.receive(event.data)
+                self._last_data = self._last_received
+                stream.receive_data(event.data)
             elif isinstance(event, StreamEnded):
-                stream.receive_end()
+                stream.receive_fin()
             elif isinstance(event, StreamReset):
-                stream.lose("reset by the peer")
+                stream.abort("reset by the peer")
             else:
-                stream.window_opened()
+                stream.window_updated()
 
-    def _accept(self, number: int) -> None:
+    def _accept_stream(self, number: int) -> None:
         """An inbound stream: its negotiation, in bounded time, and then its handler."""
-        responder = Responder(lambda protocol: self._owner.handler(protocol) is not None)
+        responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
         stream = self.streams[number] = MuxedStream(self, number, responder)
         late = self._loop.call_later(self._owner.timings.handshake, stream.reset, "no protocol in time")
 
         def agreed(stream: MuxedStream) -> None:
             late.cancel()
-            handler = self._owner.handler(stream.protocol)
+            handler = self._owner.stream_handler(stream.protocol)
             if handler is None:
                 stream.reset()
             else:
-                self._owner.spawn(self._serve(stream, handler))
+                self._owner.spawn(self._run_handler(stream, handler))
 
-        stream.on_agreed = agreed
-        stream.on_over = late.cancel
+        stream.on_negotiated = agreed
+        stream.on_finished = late.cancel
 
-    async def _serve(self, stream: MuxedStream, handler: StreamHandler) -> None:
+    async def _run_handler(self, stream: MuxedStream, handler: StreamHandler) -> None:
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
@@ -351,23 +351,23 @@ class Connection(asyncio.Protocol):
             self.close("internal error", GoAwayCode.INTERNAL_ERROR)
         else:
             stream.close()
-            stream.ignore_rest()
-            if not stream.is_over:
-                lingering = self._loop.call_later(LINGER, stream.reset)
-                stream.on_over = lingering.cancel
+            stream.discard_input()
+            if not stream.is_finished:
+                lingering = self._loop.call_later(LINGER_SECONDS, stream.reset)
+                stream.on_finished = lingering.cancel
 
-    def _handshake_is_late(self) -> None:
+    def _handshake_timed_out(self) -> None:
         self.abort(f"no handshake within {self._owner.timings.handshake:g} s")
 
-    def _look_after(self) -> None:
+    def _keep_alive(self) -> None:
         """Pings a silent connection; closes one that stays silent, or that carried nothing for very long."""
         now, timings = self._loop.time(), self._owner.timings
-        self._set_timer(timings.keepalive, self._look_after)
+        self._set_timer(timings.keepalive, self._keep_alive)
         if now - self._last_data > timings.idle:
             return self.close("idle")
-        if self._pinged and self._last_heard < self._pinged:
+        if self._pinged and self._last_received < self._pinged:
             return self.abort("the peer does not answer")
-        if now - self._last_heard >= _SILENT * timings.keepalive:
+        if now - self._last_received >= _SILENT_SHARE * timings.keepalive:
             self._pinged = now
             self.session.ping(0)
             self.flush()
@@ -383,11 +383,11 @@ class Connection(asyncio.Protocol):
         self._owner.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
-    def _over(self, why: str) -> None:
+    def _finish(self, why: str) -> None:
         """The connection counts as gone; streams and the host are told once."""
         if self.is_closed:
             return
-        self.is_closed, self.why = True, why
+        self.is_closed, self.close_reason = True, why
         self._may_write.set()
         if self._timer is not None:
             self._timer.cancel()
@@ -395,6 +395,6 @@ class Connection(asyncio.Protocol):
             self.ready.set_exception(TransportError(why))
             self.ready.exception()
         for stream in list(self.streams.values()):
-            stream.lose(why)
+            stream.abort(why)
         self.streams.clear()
-        self._owner.lost(self)
+        self._owner.connection_closed(self)

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 
 MAX_ADDRESSES = 8
 _MAX_ERRORS = 256
-_WHOLE = 3.0
+_TOTAL_TIMEOUTS = 3.0
 """How many dial timeouts all addresses of a peer may take together."""
 
 
@@ -24,12 +24,12 @@ class DialingHost(ConnectionOwner, Protocol):
     """What dialling needs of the host."""
 
     config: P2pConfig
-    store: PeerStore
+    peerstore: PeerStore
 
-    def refuses_dial(self, ip: str) -> str | None:
+    def intercept_addr_dial(self, ip: str) -> str | None:
         """Why an address may not be dialled."""
 
-    def refuses_peer(self, peer: PeerId) -> str | None:
+    def intercept_peer(self, peer: PeerId) -> str | None:
         """Why there may be no connection with a peer."""
 
 
@@ -38,9 +38,9 @@ class Dialer:
 
     def __init__(self, host: DialingHost) -> None:
         self._host = host
-        self._slots = asyncio.Semaphore(host.limits.dials)
+        self._concurrency = asyncio.Semaphore(host.limits.dials)
         self._running: dict[PeerId, asyncio.Task[None]] = {}
-        self.problems: OrderedDict[PeerId, str] = OrderedDict()
+        self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
         """A connection to the peer at one of the addresses, or those known; DialError says why there is none. Who asks
@@ -63,34 +63,34 @@ class Dialer:
 
     def _ended(self, peer: PeerId, task: asyncio.Task[None]) -> None:
         self._running.pop(peer, None)
-        self.problems.pop(peer, None)
+        self.last_errors.pop(peer, None)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.problems[peer] = str(error)
-            if len(self.problems) > _MAX_ERRORS:
-                self.problems.popitem(last=False)
+            self.last_errors[peer] = str(error)
+            if len(self.last_errors) > _MAX_ERRORS:
+                self.last_errors.popitem(last=False)
 
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        refusal = self._host.refuses_peer(peer)
+        refusal = self._host.intercept_peer(peer)
         if refusal is not None:
             raise DialError(f"{short_peer_id(peer)}: {refusal}")
-        known = list(dict.fromkeys(addresses or self._host.store.addresses(peer)))
+        known = list(dict.fromkeys(addresses or self._host.peerstore.addresses(peer)))
         if not known:
             raise DialError(f"no address of {short_peer_id(peer)} is known")
         problems: list[str] = []
         timeout = self._host.config.dial_timeout
         try:
-            async with self._slots, asyncio.timeout(_WHOLE * timeout):
+            async with self._concurrency, asyncio.timeout(_TOTAL_TIMEOUTS * timeout):
                 for address in known[:MAX_ADDRESSES]:
-                    problem = await self._try(peer, address)
+                    problem = await self._dial_address(peer, address)
                     if problem is None:
                         return
                     problems.append(f"{address}: {problem}")
         except TimeoutError:
-            problems.append(f"no connection within {_WHOLE * timeout:g} s")
+            problems.append(f"no connection within {_TOTAL_TIMEOUTS * timeout:g} s")
         raise DialError("; ".join(problems))
 
-    async def _try(self, peer: PeerId, address: Multiaddr) -> str | None:
+    async def _dial_address(self, peer: PeerId, address: Multiaddr) -> str | None:
         """Dials one address; what went wrong, or None."""
         target = address.tcp
         if target is None:
@@ -99,17 +99,17 @@ class Dialer:
             return "the address of another peer"
         problem: str | None = "the name has no address"
         try:
-            for ip in await _resolved(target):
-                problem = self._host.refuses_dial(ip)
+            for ip in await _resolve(target):
+                problem = self._host.intercept_addr_dial(ip)
                 if problem is None:
-                    problem = await self._connect(peer, ip, target.port)
+                    problem = await self._dial_ip(peer, ip, target.port)
                 if problem is None:
                     return None
         except OSError as error:
             return f"the name cannot be resolved: {error.strerror}"
         return problem
 
-    async def _connect(self, peer: PeerId, ip: str, port: int) -> str | None:
+    async def _dial_ip(self, peer: PeerId, ip: str, port: int) -> str | None:
         timeout = self._host.config.dial_timeout
         loop = asyncio.get_running_loop()
         try:
@@ -127,7 +127,7 @@ class Dialer:
         return None
 
 
-async def _resolved(target: TcpAddress) -> list[str]:
+async def _resolve(target: TcpAddress) -> list[str]:
     """The IP addresses of a host."""
     if not target.is_host_name:
         return [target.host]

@@ -43,8 +43,8 @@ class ClosedConnection(NamedTuple):
     """A connection that ended: why, in our words, and after how many seconds."""
 
     peer: PeerId
-    why: str
-    lasted: float
+    reason: str
+    seconds: float
 
 
 class Host:
@@ -55,28 +55,28 @@ class Host:
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config = config
         self.identity = identity
-        self.store = store
+        self.peerstore = store
         self.meter = meter
         self.limits = config.limits
         self.timings = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
-        self.early_muxer = config.early_muxer
-        self.gater: ConnectionGater = store.load_gate([parse_subnet(text) for text in config.netrestrict])
-        self.manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
-        self.external: Multiaddr | None = None
-        self.departures: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
+        self.early_muxer_negotiation = config.early_muxer
+        self.connection_gater: ConnectionGater = store.load_gater([parse_subnet(text) for text in config.netrestrict])
+        self.connection_manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
+        self.external_address: Multiaddr | None = None
+        self.closed_connections: deque[ClosedConnection] = deque(maxlen=_MAX_CLOSED_CONNECTIONS)
         self.bytes_in = self.bytes_out = 0
         self.port = 0
         self.identify = IdentifyService(self)
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
-        self.half_open: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
+        self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
         self._handlers: dict[str, StreamHandler] = {}
         self._listeners: list[Callable[[HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.dialer = Dialer(self)
-        self.identify.serve()
-        self.ping.serve()
+        self.identify.register()
+        self.ping.register()
 
     async def start(self) -> None:
         """Begins to listen; TransportError says why it cannot."""
@@ -100,7 +100,7 @@ class Host:
         for connections in list(self._connections.values()):
             for connection in list(connections):
                 connection.close("we are stopping")
-        for half_open in self.half_open.drain():
+        for half_open in self.pending_handshakes.drain():
             half_open.abort("we are stopping")
         self.dialer.stop()
         tasks = list(self._tasks)
@@ -121,24 +121,24 @@ class Host:
     def addresses(self) -> tuple[Multiaddr, ...]:
         """Where we listen and are reached, without our peer id."""
         listening = tcp_multiaddr(self.config.listen_ip, self.port)
-        return (listening,) if self.external in (None, listening) else (self.external, listening)
+        return (listening,) if self.external_address in (None, listening) else (self.external_address, listening)
 
     @property
     def protocols(self) -> tuple[str, ...]:
         """What we serve."""
         return tuple(self._handlers)
 
-    def handle(self, protocol: str, handler: StreamHandler) -> None:
+    def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
         """Serves inbound streams of a protocol."""
         self._handlers[protocol] = handler
-        self.identify.changed()
+        self.identify.protocols_changed()
 
-    def unhandle(self, protocol: str) -> None:
+    def remove_stream_handler(self, protocol: str) -> None:
         """Serves a protocol no longer."""
         self._handlers.pop(protocol, None)
-        self.identify.changed()
+        self.identify.protocols_changed()
 
-    def on_event(self, handler: Callable[[HostEvent], None]) -> None:
+    def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
         """Adds a listener for connections."""
         self._listeners.append(handler)
 
@@ -171,83 +171,85 @@ class Host:
 
     # --- whom to keep out
 
-    def gate_changed(self) -> None:
+    def save_gater(self) -> None:
         """Writes blocks and bans to the store."""
-        self.store.save_gate(self.gater)
+        self.peerstore.save_gater(self.connection_gater)
 
     def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
         """Bans a peer for a time and closes its connections."""
-        self.gater.peer_bans[peer] = time.time() + seconds
-        self.gate_changed()
+        self.connection_gater.peer_bans[peer] = time.time() + seconds
+        self.save_gater()
         log.info("peer banned", peer=short_peer_id(peer), seconds=seconds, why=reason)
         self.disconnect(peer, f"banned: {reason}")
 
-    def refuses_dial(self, ip: str) -> str | None:
+    def intercept_addr_dial(self, ip: str) -> str | None:
         """Why an address may not be dialled."""
-        refusal = self.gater.refuses_ip(parse_ip(ip), time.time())
-        self.meter.count("p2p_dials", allow=_word(refusal is None))
+        refusal = self.connection_gater.ip_deny_reason(parse_ip(ip), time.time())
+        self.meter.count("p2p_dials", allow=_metric_label(refusal is None))
         return refusal
 
-    def refuses_peer(self, peer: PeerId) -> str | None:
+    def intercept_peer(self, peer: PeerId) -> str | None:
         """Why there may be no connection with a peer."""
         if peer == self.peer_id:
             return "that is this node itself"
-        return self.gater.refuses_peer(peer, time.time())
+        return self.connection_gater.peer_deny_reason(peer, time.time())
 
     # --- transport.Owner
 
-    def refuses_address(self, connection: Connection) -> str | None:
+    def intercept_accept(self, connection: Connection) -> str | None:
         """Admits an inbound connection to its handshake, or says why not; an outbound one was judged before."""
         if connection.direction is Direction.OUTBOUND:
             return None
-        refusal = self.gater.refuses_ip(parse_ip(connection.ip), time.time())
-        if refusal is None and is_over_host_limit(connection.ip, [other.ip for other in self._all()]):
+        refusal = self.connection_gater.ip_deny_reason(parse_ip(connection.remote_ip), time.time())
+        if refusal is None and is_over_host_limit(
+            connection.remote_ip, [other.remote_ip for other in self._all_connections()]
+        ):
             refusal = "too many connections of one host"
-        self.meter.count("p2p_accepts", allow=_word(refusal is None))
+        self.meter.count("p2p_accepts", allow=_metric_label(refusal is None))
         if refusal is None:
-            evicted = self.half_open.add(connection, colocation_groups(connection.ip)[-1])
+            evicted = self.pending_handshakes.add(connection, colocation_groups(connection.remote_ip)[-1])
             if evicted is not None:
                 evicted.abort("too many unfinished handshakes")
         return refusal
 
-    def upgraded(self, connection: Connection) -> str | None:
+    def connection_upgraded(self, connection: Connection) -> str | None:
         """Takes a connection among those of its peer, or says why not."""
-        self.half_open.remove(connection)
+        self.pending_handshakes.remove(connection)
         peer = connection.peer
-        refusal = self.refuses_peer(peer) or self._no_room(connection)
+        refusal = self.intercept_peer(peer) or self._limit_exceeded(connection)
         if refusal is not None:
-            log.debug("connection refused", peer=short_peer_id(peer), address=connection.address, why=refusal)
+            log.debug("connection refused", peer=short_peer_id(peer), address=connection.remote_address, why=refusal)
             return refusal
         connections = self._connections.setdefault(peer, [])
         connections.append(connection)
-        address = connection.address
+        address = connection.remote_address
         assert address is not None
         if connection.direction is Direction.OUTBOUND:
-            self.store.add_addresses(peer, [address], DISCOVERED_TTL)
+            self.peerstore.add_addresses(peer, [address], DISCOVERED_TTL)
         if len(connections) == 1:
             log.debug("peer connected", peer=short_peer_id(peer), address=address, direction=connection.direction.name)
             self.emit(PeerConnected(peer, connection.direction, address))
-            self.spawn(self.identify.ask(connection))
+            self.spawn(self.identify.identify_peer(connection))
         return None
 
-    def lost(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Connection) -> None:
         """Forgets a connection."""
-        self.half_open.remove(connection)
+        self.pending_handshakes.remove(connection)
         connections = self._connections.get(connection.peer)
         if not connections or connection not in connections:
             return
         connections.remove(connection)
-        lasted = asyncio.get_running_loop().time() - connection.since
-        self.departures.append(ClosedConnection(connection.peer, connection.why, lasted))
+        lasted = asyncio.get_running_loop().time() - connection.opened_at
+        self.closed_connections.append(ClosedConnection(connection.peer, connection.close_reason, lasted))
         if not connections:
             del self._connections[connection.peer]
-            self.ping.forget(connection.peer)
-            self.identify.forget(connection.peer)
-            self.manager.forget(connection.peer)
-            log.debug("peer disconnected", peer=short_peer_id(connection.peer), why=connection.why)
+            self.ping.remove_peer(connection.peer)
+            self.identify.remove_peer(connection.peer)
+            self.connection_manager.remove_tags(connection.peer)
+            log.debug("peer disconnected", peer=short_peer_id(connection.peer), why=connection.close_reason)
             self.emit(PeerDisconnected(connection.peer))
 
-    def handler(self, protocol: str) -> StreamHandler | None:
+    def stream_handler(self, protocol: str) -> StreamHandler | None:
         """Who serves a protocol."""
         return self._handlers.get(protocol)
 
@@ -255,7 +257,7 @@ class Host:
         """Runs a task until the host stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._task_done)
 
     # --- for the services of the host
 
@@ -275,39 +277,39 @@ class Host:
         """All connected peers."""
         return list(self._connections)
 
-    def _all(self) -> Iterator[Connection]:
+    def _all_connections(self) -> Iterator[Connection]:
         """Every connection there is, in its handshake or after it."""
-        yield from self.half_open
+        yield from self.pending_handshakes
         for connections in self._connections.values():
             yield from connections
 
-    def _no_room(self, connection: Connection) -> str | None:
+    def _limit_exceeded(self, connection: Connection) -> str | None:
         if len(self._connections.get(connection.peer, ())) >= self.limits.connections_per_peer:
             return "too many connections of one peer"
         most = self.limits.most_connections(self.config.peers_hi)
-        is_free = connection.direction is Direction.OUTBOUND or self.manager.is_protected(connection.peer)
+        is_free = connection.direction is Direction.OUTBOUND or self.connection_manager.is_protected(connection.peer)
         if not is_free and sum(map(len, self._connections.values())) >= most:
             return "too many connections"
         return None
 
     def _info(self, peer: PeerId, connections: list[Connection]) -> ConnectionInfo:
         first = connections[0]
-        assert first.address is not None
+        assert first.remote_address is not None
         return ConnectionInfo(
             peer=peer,
             direction=first.direction,
-            address=first.address,
-            since=first.since,
+            address=first.remote_address,
+            opened_at=first.opened_at,
             streams=sum(len(connection.streams) for connection in connections),
             latency=self.ping.latency(peer),
-            identified=self.identify.known(peer),
+            identify=self.identify.identified(peer),
         )
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.crash("a task of the host failed", error)
 
 
-def _word(allowed: bool) -> str:
+def _metric_label(allowed: bool) -> str:
     return "true" if allowed else "false"

@@ -37,7 +37,7 @@ class PeerIdentified(NamedTuple):
     """A connected peer has said who it is and what it speaks; again after every push."""
 
     peer: PeerId
-    identified: IdentifyMessage
+    identify: IdentifyMessage
 
 
 class PeerDisconnected(NamedTuple):
@@ -56,10 +56,10 @@ class ConnectionInfo(NamedTuple):
     peer: PeerId
     direction: Direction
     address: Multiaddr
-    since: float
+    opened_at: float
     streams: int
     latency: float | None
-    identified: IdentifyMessage | None
+    identify: IdentifyMessage | None
 
 
 class Stream(Protocol):
@@ -119,13 +119,13 @@ class HostApi(Protocol):
     def addresses(self) -> tuple[Multiaddr, ...]:
         """Where we listen, without our peer id."""
 
-    def handle(self, protocol: str, handler: StreamHandler) -> None:
+    def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
         """Serves inbound streams of a protocol, each in a task of its own; tells connected peers of the change."""
 
-    def unhandle(self, protocol: str) -> None:
+    def remove_stream_handler(self, protocol: str) -> None:
         """Serves a protocol no longer."""
 
-    def on_event(self, handler: Callable[[HostEvent], None]) -> None:
+    def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
         """Adds a listener for connections; it hears nothing of what was before (see `connections`)."""
 
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:

@@ -37,9 +37,9 @@ class IdentifyingHost(HostApi, Protocol):
 
     config: P2pConfig
     identity: NetworkIdentity
-    store: PeerStore
+    peerstore: PeerStore
     port: int
-    external: Multiaddr | None
+    external_address: Multiaddr | None
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -60,45 +60,45 @@ class IdentifyService:
 
     def __init__(self, host: IdentifyingHost) -> None:
         self._host = host
-        self._known: dict[PeerId, IdentifyMessage] = {}
+        self._identified: dict[PeerId, IdentifyMessage] = {}
         self._last_push: dict[PeerId, float] = {}
         self._pending: asyncio.TimerHandle | None = None
 
-    def serve(self) -> None:
+    def register(self) -> None:
         """Registers our protocols."""
-        self._host.handle(identify.PROTOCOL, self._answer)
-        self._host.handle(identify.PUSH_PROTOCOL, self._take_push)
+        self._host.set_stream_handler(identify.PROTOCOL, self._handle_identify)
+        self._host.set_stream_handler(identify.PUSH_PROTOCOL, self._handle_push)
 
-    def known(self, peer: PeerId) -> IdentifyMessage | None:
+    def identified(self, peer: PeerId) -> IdentifyMessage | None:
         """What a connected peer said of itself; None before it did."""
-        return self._known.get(peer)
+        return self._identified.get(peer)
 
-    def forget(self, peer: PeerId) -> None:
+    def remove_peer(self, peer: PeerId) -> None:
         """The peer is gone."""
-        self._known.pop(peer, None)
+        self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
-    async def ask(self, connection: Connection) -> None:
+    async def identify_peer(self, connection: Connection) -> None:
         """Asks a new peer; one that does not answer stays, unidentified."""
         peer = connection.peer
         try:
             async with asyncio.timeout(_TIMEOUT):
                 stream = await connection.open_stream((identify.PROTOCOL,))
                 stream.close()
-                self._take(peer, await _read(stream), None)
+                self._consume_message(peer, await _read_message(stream), None)
         except (StreamError, IdentifyError, TimeoutError) as error:
             log.debug("peer not identified", peer=short_peer_id(peer), why=str(error) or "no answer in time")
 
-    def changed(self) -> None:
+    def protocols_changed(self) -> None:
         """What we serve has changed: connected peers hear of it soon."""
-        if self._pending is None and self._known:
+        if self._pending is None and self._identified:
             self._pending = asyncio.get_running_loop().call_later(_PUSH_DELAY, self._push_all)
 
-    async def _answer(self, stream: Stream) -> None:
+    async def _handle_identify(self, stream: Stream) -> None:
         async with asyncio.timeout(_TIMEOUT):
-            await stream.write_message(self._message(stream.peer))
+            await stream.write_message(self._encode_message(stream.peer))
 
-    async def _take_push(self, stream: Stream) -> None:
+    async def _handle_push(self, stream: Stream) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._last_push.get(stream.peer, -_PUSH_PAUSE) < _PUSH_PAUSE:
             raise StreamError("identify is pushed too often")
@@ -107,11 +107,11 @@ class IdentifyService:
         self._last_push[stream.peer] = now
         try:
             async with asyncio.timeout(_TIMEOUT):
-                self._take(stream.peer, await _read(stream), self._known.get(stream.peer))
+                self._consume_message(stream.peer, await _read_message(stream), self._identified.get(stream.peer))
         except IdentifyError as error:
             raise StreamError(str(error)) from None
 
-    def _take(self, peer: PeerId, message: bytes, before: IdentifyMessage | None) -> None:
+    def _consume_message(self, peer: PeerId, message: bytes, before: IdentifyMessage | None) -> None:
         """Takes in what a connected peer says; what a push leaves out stays as it was."""
         live = self._host.live(peer)
         if not live:
@@ -120,21 +120,21 @@ class IdentifyService:
         _check_key(peer, found)
         if before is not None:
             found = identify.merge_push(before, found)
-        self._known[peer] = found
-        seen = parse_ip(live[0].ip)
-        claimed = [address for address in found.listen_addresses if _is_worth_trying(address, seen)]
-        self._host.store.add_addresses(peer, claimed, IDENTIFIED_TTL)
+        self._identified[peer] = found
+        seen = parse_ip(live[0].remote_ip)
+        claimed = [address for address in found.listen_addresses if _is_dialable(address, seen)]
+        self._host.peerstore.add_addresses(peer, claimed, IDENTIFIED_TTL)
         description = IdentifyRecord(found.agent_version or "", found.protocol_version or "", found.protocols)
-        self._host.store.set_description(peer, description)
+        self._host.peerstore.set_identify_record(peer, description)
         self._host.emit(PeerIdentified(peer, found))
 
-    def _message(self, peer: PeerId) -> bytes:
+    def _encode_message(self, peer: PeerId) -> bytes:
         live = self._host.live(peer)
         return identify.encode(
             key=self._host.identity.public_key.encode(),
             addresses=self._own_addresses(live[0].local_ip if live else ""),
             protocols=self._host.protocols,
-            observed=live[0].address if live else None,
+            observed=live[0].remote_address if live else None,
             agent=self._host.config.user_agent,
         )
 
@@ -144,12 +144,12 @@ class IdentifyService:
         everywhere = ipaddress.ip_address(listening).is_unspecified
         inner = local_ip if everywhere else listening
         found = [tcp_multiaddr(inner, self._host.port)] if inner and self._host.port else []
-        outer = self._host.external
+        outer = self._host.external_address
         return found if outer is None or outer in found else [outer, *found]
 
     def _push_all(self) -> None:
         self._pending = None
-        for peer, identified in self._known.items():
+        for peer, identified in self._identified.items():
             if identify.PUSH_PROTOCOL in identified.protocols:
                 self._host.spawn(self._push(peer))
 
@@ -157,14 +157,14 @@ class IdentifyService:
         try:
             async with asyncio.timeout(_TIMEOUT):
                 _, stream = await self._host.open_stream(peer, (identify.PUSH_PROTOCOL,))
-                await stream.write_message(self._message(peer))
+                await stream.write_message(self._encode_message(peer))
                 stream.close()
                 await stream.read_all(0)
         except (StreamError, TimeoutError) as error:
             log.detail("identify not pushed", peer=short_peer_id(peer), why=str(error))
 
 
-async def _read(stream: Stream) -> bytes:
+async def _read_message(stream: Stream) -> bytes:
     """The message of a stream, which may come in parts that are to be read as one."""
     parts: list[bytes] = []
     room = identify.MAX_MESSAGE_BYTES
@@ -186,7 +186,7 @@ def _check_key(peer: PeerId, found: IdentifyMessage) -> None:
     raise IdentifyError("the key is another peer's")
 
 
-def _is_worth_trying(address: Multiaddr, seen: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def _is_dialable(address: Multiaddr, seen: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     target = address.tcp
     if target is None or not target.port:
         return False

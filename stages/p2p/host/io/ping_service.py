@@ -7,11 +7,11 @@ from typing import Protocol
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host_api import HostApi, Stream, StreamError
-from rollup_node.stages.p2p.host.ping import PROTOCOL, SIZE, Latency
+from rollup_node.stages.p2p.host.ping import PING_BYTES, PROTOCOL, Latency
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 _TIMEOUT = 10.0
-_SERVED_IDLE = 60.0
+_ECHO_IDLE_SECONDS = 60.0
 
 log = get_logger("p2p")
 
@@ -32,22 +32,22 @@ class PingService:
         self._host = host
         self._latencies: dict[PeerId, Latency] = {}
 
-    def serve(self) -> None:
+    def register(self) -> None:
         """Registers our protocol."""
-        self._host.handle(PROTOCOL, self._echo)
+        self._host.set_stream_handler(PROTOCOL, self._echo)
 
     def latency(self, peer: PeerId) -> float | None:
         """The average round trip of a connected peer in seconds; None if it was not measured."""
         found = self._latencies.get(peer)
         return None if found is None else found.average
 
-    def forget(self, peer: PeerId) -> None:
+    def remove_peer(self, peer: PeerId) -> None:
         """The peer is gone."""
         self._latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:
         """One round trip in seconds; StreamError if there is no right answer in time."""
-        payload = os.urandom(SIZE)
+        payload = os.urandom(PING_BYTES)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_TIMEOUT):
@@ -55,7 +55,7 @@ class PingService:
                 try:
                     began = loop.time()
                     await stream.write(payload)
-                    answer = await stream.read_exactly(SIZE)
+                    answer = await stream.read_exactly(PING_BYTES)
                     seconds = loop.time() - began
                 finally:
                     stream.reset()
@@ -66,7 +66,7 @@ class PingService:
         self._latencies.setdefault(peer, Latency()).add(seconds)
         return seconds
 
-    async def measure(self, peer: PeerId) -> None:
+    async def measure_latency(self, peer: PeerId) -> None:
         """Pings a peer for its latency alone."""
         try:
             seconds = await self.ping(peer)
@@ -76,10 +76,10 @@ class PingService:
 
     async def _echo(self, stream: Stream) -> None:
         while True:
-            async with asyncio.timeout(_SERVED_IDLE):
-                data = await stream.read(SIZE)
+            async with asyncio.timeout(_ECHO_IDLE_SECONDS):
+                data = await stream.read(PING_BYTES)
                 if not data:
                     return
-                if len(data) < SIZE:
-                    data += await stream.read_exactly(SIZE - len(data))
+                if len(data) < PING_BYTES:
+                    data += await stream.read_exactly(PING_BYTES - len(data))
                 await stream.write(data)

@@ -12,9 +12,9 @@ from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.muxer.yamux import YamuxSession
 
-MESSAGE_SECONDS = 60.0
+MESSAGE_TIMEOUT = 60.0
 """How long a message may take from its first byte to its last: until then its bytes are ours to hold."""
-_LONGEST_LENGTH = varint.MAX_BYTES
+_MAX_LENGTH_PREFIX = varint.MAX_BYTES
 
 
 class StreamCarrier(Protocol):
@@ -26,13 +26,13 @@ class StreamCarrier(Protocol):
     def flush(self) -> None:
         """Sends what the session has left to send."""
 
-    async def writable(self) -> None:
+    async def wait_writable(self) -> None:
         """Waits while the socket is full."""
 
-    def count_unread(self, change: int) -> None:
+    def add_unread(self, change: int) -> None:
         """Notes bytes received (above 0) or read by the application (below 0)."""
 
-    def forget(self, stream: "MuxedStream") -> None:
+    def stream_finished(self, stream: "MuxedStream") -> None:
         """The stream is over in both directions."""
 
 
@@ -41,18 +41,18 @@ class MuxedStream:
     `on_over` when the stream carries nothing any more (perhaps more than once)."""
 
     def __init__(self, carrier: StreamCarrier, number: int, negotiation: Initiator | Responder) -> None:
-        self.number = number
+        self.stream_id = number
         self.protocol = ""
         self.direction = Direction.OUTBOUND if isinstance(negotiation, Initiator) else Direction.INBOUND
-        self.on_agreed: Callable[[MuxedStream], None] = _ignore
-        self.on_over: Callable[[], None] = _nothing
+        self.on_negotiated: Callable[[MuxedStream], None] = _ignore
+        self.on_finished: Callable[[], None] = _nothing
         self._carrier = carrier
         self._negotiation: Initiator | Responder | None = negotiation
         self._buffer = bytearray()
         self._changed = asyncio.Event()
-        self._ended = self._closed = self._gone = self._ignored = False
-        self._why = "reset"
-        self._send_now(negotiation.data_to_send())
+        self._fin_received = self._fin_sent = self._aborted = self._discarding = False
+        self._abort_reason = "reset"
+        self._send_negotiation(negotiation.data_to_send())
 
     @property
     def peer(self) -> PeerId:
@@ -60,64 +60,64 @@ class MuxedStream:
         return self._carrier.peer
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether neither direction carries anything any more."""
-        return self._gone or (self._closed and self._ended)
+        return self._aborted or (self._fin_sent and self._fin_received)
 
     # --- called by the connection
 
-    def receive(self, data: bytes) -> None:
+    def receive_data(self, data: bytes) -> None:
         """Bytes from the peer."""
         if self._negotiation is not None:
-            rest = self._negotiate(self._negotiation, data)
-            self._carrier.session.acknowledge_data(self.number, len(data) - len(rest))
+            rest = self._receive_negotiation(self._negotiation, data)
+            self._carrier.session.acknowledge_data(self.stream_id, len(data) - len(rest))
             data = rest
-        if not data or self._gone or self._ignored:
+        if not data or self._aborted or self._discarding:
             return
         self._buffer += data
-        self._carrier.count_unread(len(data))
+        self._carrier.add_unread(len(data))
         self._changed.set()
 
-    def receive_end(self) -> None:
+    def receive_fin(self) -> None:
         """The peer will send no more."""
-        self._ended = True
+        self._fin_received = True
         if self._negotiation is not None:
             self.reset("ended before a protocol was agreed on")
         self._changed.set()
-        self._forget_if_over()
+        self._finish_if_closed()
 
-    def window_opened(self) -> None:
+    def window_updated(self) -> None:
         """More may be sent."""
         self._changed.set()
 
-    def lose(self, why: str) -> None:
+    def abort(self, why: str) -> None:
         """The stream is gone: reset by the peer, or with its connection. What came before can still be read."""
-        if not self._gone:
-            self._gone, self._why = True, why
+        if not self._aborted:
+            self._aborted, self._abort_reason = True, why
             self._changed.set()
-            self._forget()
+            self._finish()
 
     # --- called by the application
 
-    async def agreed(self) -> str:
+    async def negotiated(self) -> str:
         """Waits for the protocol; StreamError if there is none in common."""
         while self._negotiation is not None:
-            self._check()
+            self._raise_if_aborted()
             await self._wait()
-        self._check()
+        self._raise_if_aborted()
         return self.protocol
 
     async def read(self, most: int = 1 << 16) -> bytes:
         """Waits for bytes, at most `most`; empty once the peer has sent its last."""
         while not self._buffer:
-            if self._ended:
+            if self._fin_received:
                 return b""
-            self._check()
+            self._raise_if_aborted()
             await self._wait()
         data = bytes(memoryview(self._buffer)[:most])
         del self._buffer[: len(data)]
-        self._carrier.count_unread(-len(data))
-        self._carrier.session.acknowledge_data(self.number, len(data))
+        self._carrier.add_unread(-len(data))
+        self._carrier.session.acknowledge_data(self.stream_id, len(data))
         self._carrier.flush()
         return data
 
@@ -146,14 +146,14 @@ class MuxedStream:
         if not first:
             return None
         try:
-            async with asyncio.timeout(MESSAGE_SECONDS):
-                return await self._rest_of_message(first, most)
+            async with asyncio.timeout(MESSAGE_TIMEOUT):
+                return await self._read_message(first, most)
         except TimeoutError:
-            raise StreamError(f"a message took more than {MESSAGE_SECONDS:g} s") from None
+            raise StreamError(f"a message took more than {MESSAGE_TIMEOUT:g} s") from None
 
-    async def _rest_of_message(self, prefix: bytes, most: int) -> bytes:
+    async def _read_message(self, prefix: bytes, most: int) -> bytes:
         while prefix[-1] >= 0x80:
-            if len(prefix) >= _LONGEST_LENGTH:
+            if len(prefix) >= _MAX_LENGTH_PREFIX:
                 raise StreamError("a length that is no varint")
             byte = await self.read(1)
             if not byte:
@@ -172,15 +172,15 @@ class MuxedStream:
         """Sends all of it; waits while the peer's window or the socket is full."""
         view = memoryview(data)
         while view:
-            self._check()
-            if self._closed:
+            self._raise_if_aborted()
+            if self._fin_sent:
                 raise StreamError("written after its end")
-            await self._carrier.writable()
-            sent = self._carrier.session.send_data(self.number, view)
+            await self._carrier.wait_writable()
+            sent = self._carrier.session.send_data(self.stream_id, view)
             view = view[sent:]
             if sent:
                 self._carrier.flush()
-            elif not self._gone:
+            elif not self._aborted:
                 await self._wait()
 
     async def write_message(self, message: bytes) -> None:
@@ -189,68 +189,68 @@ class MuxedStream:
 
     def close(self) -> None:
         """Sends the end of our direction; reading goes on."""
-        if not self._closed and not self._gone:
-            self._closed = True
-            self._carrier.session.close_stream(self.number)
+        if not self._fin_sent and not self._aborted:
+            self._fin_sent = True
+            self._carrier.session.close_stream(self.stream_id)
             self._carrier.flush()
-            self._forget_if_over()
+            self._finish_if_closed()
 
     def reset(self, why: str = "reset by us") -> None:
         """Ends both directions at once; what was not read is dropped."""
         self._drop_unread()
-        if not self._gone:
-            self._ended = False
-            self._carrier.session.reset_stream(self.number)
+        if not self._aborted:
+            self._fin_received = False
+            self._carrier.session.reset_stream(self.stream_id)
             self._carrier.flush()
-            self.lose(why)
+            self.abort(why)
 
-    def ignore_rest(self) -> None:
+    def discard_input(self) -> None:
         """Drops what comes from now on: the application is done with reading."""
-        self._ignored = True
+        self._discarding = True
         self._drop_unread()
 
     # --- inner
 
-    def _negotiate(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
+    def _receive_negotiation(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
         """Goes on with the negotiation; gives what belongs to the protocol."""
         try:
             selected = negotiation.receive_data(data)
         except MultistreamError as error:
-            self._send_now(negotiation.data_to_send())
+            self._send_negotiation(negotiation.data_to_send())
             self.reset(str(error))
             return b""
-        self._send_now(negotiation.data_to_send())
+        self._send_negotiation(negotiation.data_to_send())
         if selected is None:
             return b""
         self._negotiation, self.protocol = None, selected
         self._changed.set()
-        self.on_agreed(self)
+        self.on_negotiated(self)
         return negotiation.trailing_data
 
-    def _send_now(self, data: bytes) -> None:
+    def _send_negotiation(self, data: bytes) -> None:
         """Sends lines of a negotiation, which never fill a window."""
         if data:
-            self._carrier.session.send_data(self.number, memoryview(data))
+            self._carrier.session.send_data(self.stream_id, memoryview(data))
 
     async def _wait(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
-    def _check(self) -> None:
-        if self._gone:
-            raise StreamError(self._why)
+    def _raise_if_aborted(self) -> None:
+        if self._aborted:
+            raise StreamError(self._abort_reason)
 
     def _drop_unread(self) -> None:
-        self._carrier.count_unread(-len(self._buffer))
+        self._carrier.add_unread(-len(self._buffer))
         self._buffer.clear()
 
-    def _forget_if_over(self) -> None:
-        if self.is_over:
-            self._forget()
+    def _finish_if_closed(self) -> None:
+        if self.is_finished:
+            self._finish()
 
-    def _forget(self) -> None:
-        self.on_over()
-        self._carrier.forget(self)
+    def _finish(self) -> None:
+        self.on_finished()
+        self._carrier.stream_finished(self)
 
 
 def _ignore(_: MuxedStream) -> None:
@@ -261,11 +261,11 @@ def _nothing() -> None:
     """Nobody wants to know."""
 
 
-async def open_with(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
+async def negotiate_stream(stream: MuxedStream, seconds: float, protocols: Sequence[str]) -> str:
     """The protocol of a stream just opened; StreamError, and no stream, if none is agreed on in time."""
     try:
         async with asyncio.timeout(seconds):
-            return await stream.agreed()
+            return await stream.negotiated()
     except TimeoutError:
         stream.reset()
         raise StreamError(f"no answer to {protocols[0]} within {seconds:g} s") from None

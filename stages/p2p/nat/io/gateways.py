@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, NatPmpResultError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import SoapCall, SoapFault, UpnpError, UpnpService
 
-LIFETIME = 1200
+LEASE_SECONDS = 1200
 """Seconds for which ports are asked for."""
 _PMP_TRIES = (0.25, 0.5, 1.0)
 _SEARCH_SECONDS = 2.5
@@ -51,10 +51,10 @@ class ExternalMapping(NamedTuple):
 class NatGateway(Protocol):
     """A router found. All raise NatError."""
 
-    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
+    async def map_ports(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
 
-    async def release(self, wanted: Sequence[LocalPort]) -> None:
+    async def unmap_ports(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
 
 
@@ -65,21 +65,25 @@ class NatPmpGateway:
     """A router that speaks NAT-PMP."""
 
     def __init__(self, target: GatewayAddress) -> None:
-        self._target = target
-        self._given: dict[LocalPort, int] = {}
+        self._address = target
+        self._external_ports: dict[LocalPort, int] = {}
 
-    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
+    async def map_ports(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
-        ip = nat_pmp.parse_address(await self._ask(nat_pmp.address_request(), nat_pmp.parse_address))
+        ip = nat_pmp.parse_external_address(
+            await self._ask(nat_pmp.external_address_request(), nat_pmp.parse_external_address)
+        )
         lifetimes = []
         for one in wanted:
-            request = nat_pmp.mapping_request(one.transport, one.port, self._given.get(one, one.port), LIFETIME)
+            request = nat_pmp.mapping_request(
+                one.transport, one.port, self._external_ports.get(one, one.port), LEASE_SECONDS
+            )
             found = await self._mapping(request, one)
-            self._given[one] = found.external
+            self._external_ports[one] = found.external_port
             lifetimes.append(found.lifetime)
-        return ExternalMapping(ip, dict(self._given), float(min(lifetimes, default=LIFETIME)))
+        return ExternalMapping(ip, dict(self._external_ports), float(min(lifetimes, default=LEASE_SECONDS)))
 
-    async def release(self, wanted: Sequence[LocalPort]) -> None:
+    async def unmap_ports(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
         for one in wanted:
             await self._mapping(nat_pmp.mapping_request(one.transport, one.port, 0, 0), one)
@@ -97,16 +101,16 @@ class NatPmpGateway:
             try:
                 read(answer)
             except NatPmpResultError as refusal:
-                raise NatError(f"NAT-PMP at {self._target.host}: {refusal}") from None
+                raise NatError(f"NAT-PMP at {self._address.host}: {refusal}") from None
             except NatPmpError:
                 return False
             return True
 
         for seconds in _PMP_TRIES:
-            answers = await _exchange(self._target, request, seconds, is_answer)
+            answers = await _exchange(self._address, request, seconds, is_answer)
             if answers:
                 return answers[0][0]
-        raise NatError(f"no answer by NAT-PMP from {self._target.host}")
+        raise NatError(f"no answer by NAT-PMP from {self._address.host}")
 
 
 async def find_nat_pmp(target: GatewayAddress) -> NatGateway:
@@ -121,38 +125,38 @@ class UpnpGateway:
     """A router that speaks UPnP; `client` is our address on its network."""
 
     def __init__(self, control: UpnpService, client: IpAddress) -> None:
-        self._control = control
-        self._client = client
+        self._service = control
+        self._local_ip = client
         self._is_permanent = False
 
-    async def forward(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
+    async def map_ports(self, wanted: Sequence[LocalPort]) -> ExternalMapping:
         """Forwards the ports, or renews that."""
         try:
-            ip = upnp.parse_address(await self._post(upnp.address_call(self._control)))
+            ip = upnp.parse_external_ip(await self._post(upnp.external_ip_call(self._service)))
             for one in wanted:
-                await self._add(one)
+                await self._add_mapping(one)
         except UpnpError as error:
-            raise NatError(f"UPnP at {self._control.url}: {error}") from None
-        return ExternalMapping(ip, {one: one.port for one in wanted}, float(LIFETIME))
+            raise NatError(f"UPnP at {self._service.control_url}: {error}") from None
+        return ExternalMapping(ip, {one: one.port for one in wanted}, float(LEASE_SECONDS))
 
-    async def release(self, wanted: Sequence[LocalPort]) -> None:
+    async def unmap_ports(self, wanted: Sequence[LocalPort]) -> None:
         """Forwards them no longer."""
         for one in wanted:
             with suppress(UpnpError):
-                upnp.parse_answer(await self._post(upnp.delete_call(self._control, one.transport, one.port)))
+                upnp.parse_response(await self._post(upnp.delete_mapping_call(self._service, one.transport, one.port)))
 
-    async def _add(self, one: LocalPort) -> None:
-        lifetime = 0 if self._is_permanent else LIFETIME
-        call = upnp.add_call(
-            self._control, one.transport, internal=(self._client, one.port), external=one.port, lifetime=lifetime
+    async def _add_mapping(self, one: LocalPort) -> None:
+        lifetime = 0 if self._is_permanent else LEASE_SECONDS
+        call = upnp.add_mapping_call(
+            self._service, one.transport, internal=(self._local_ip, one.port), external=one.port, lifetime=lifetime
         )
         try:
-            upnp.parse_answer(await self._post(call))
+            upnp.parse_response(await self._post(call))
         except SoapFault as refusal:
-            if refusal.code != upnp.ONLY_PERMANENT or self._is_permanent:
+            if refusal.code != upnp.ONLY_PERMANENT_LEASES or self._is_permanent:
                 raise
             self._is_permanent = True
-            await self._add(one)
+            await self._add_mapping(one)
 
     async def _post(self, call: SoapCall) -> bytes:
         return await _http("POST", call.url, call.headers, call.body)
@@ -165,7 +169,7 @@ async def find_upnp(target: GatewayAddress) -> NatGateway:
         request = upnp.search_request(device, target.host, target.port)
         for answer, sender in await _exchange(target, request, _SEARCH_SECONDS, lambda answer: True):
             try:
-                url = upnp.parse_search_answer(answer, sender)
+                url = upnp.parse_search_response(answer, sender)
                 if not sender.is_private:
                     raise UpnpError(f"{sender} is not on a local network")
                 control = upnp.parse_description(await _http("GET", url, {}, None), url)
@@ -187,8 +191,8 @@ async def _http(method: str, url: str, headers: Mapping[str, str], body: bytes |
             found = bytearray()
             async for chunk in response.content.iter_chunked(4096):
                 found += chunk
-                if len(found) > upnp.LONGEST:
-                    raise NatError(f"{url} answers with more than {upnp.LONGEST} bytes")
+                if len(found) > upnp.MAX_RESPONSE_BYTES:
+                    raise NatError(f"{url} answers with more than {upnp.MAX_RESPONSE_BYTES} bytes")
             return bytes(found)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise NatError(f"{url}: {error or type(error).__name__}") from None

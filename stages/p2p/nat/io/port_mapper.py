@@ -31,7 +31,7 @@ log = get_logger("p2p")
 class GatewayAddresses(NamedTuple):
     """Where routers are looked for; None: not by this protocol."""
 
-    pmp: GatewayAddress | None
+    nat_pmp: GatewayAddress | None
     ssdp: GatewayAddress | None
 
 
@@ -67,48 +67,48 @@ class PortMapper:
         restricted_to: Sequence[Subnet] = (),
     ) -> None:
         self.problem: str | None = None
-        self.outer: ExternalMapping | None = None
-        self._wanted = tuple(wanted)
-        self._on_outer = on_outer
-        self._targets = targets
-        self._restricted_to = tuple(restricted_to)
-        self._router: NatGateway | None = None
+        self.mapping: ExternalMapping | None = None
+        self._ports = tuple(wanted)
+        self._on_mapping = on_outer
+        self._gateways = targets
+        self._allowed_networks = tuple(restricted_to)
+        self._gateway: NatGateway | None = None
 
     async def step(self) -> float:
         """Looks for a router, or renews; gives the seconds until the next call."""
         try:
-            router, outer = await self._forward()
+            router, outer = await self._map_ports()
             if not outer.ip.is_global:
                 raise NatError(f"the router's own outer address {outer.ip} is not a public one")
         except NatError as error:
-            self._router = None
-            self._complain(str(error))
+            self._gateway = None
+            self._report_error(str(error))
             return RETRY_SECONDS
-        self._router, self.problem = router, None
-        self._note(outer)
+        self._gateway, self.problem = router, None
+        self._set_mapping(outer)
         return max(outer.lifetime / 2, _SHORTEST_RENEWAL)
 
     async def close(self) -> None:
         """Gives the ports back, within a second."""
-        router, self._router = self._router, None
+        router, self._gateway = self._gateway, None
         if router is not None:
             with suppress(NatError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
-                    await router.release(self._wanted)
+                    await router.unmap_ports(self._ports)
 
-    async def _forward(self) -> tuple[NatGateway, ExternalMapping]:
+    async def _map_ports(self) -> tuple[NatGateway, ExternalMapping]:
         """Renews, or asks the first router that forwards ports."""
-        if self._router is not None:
-            return self._router, await self._router.forward(self._wanted)
-        targets = self._targets or default_gateways()
+        if self._gateway is not None:
+            return self._gateway, await self._gateway.map_ports(self._ports)
+        targets = self._gateways or default_gateways()
         problems = []
-        for target, find in ((targets.pmp, find_nat_pmp), (targets.ssdp, find_upnp)):
+        for target, find in ((targets.nat_pmp, find_nat_pmp), (targets.ssdp, find_upnp)):
             if target is None:
                 continue
             try:
                 self._check(target)
                 router = await find(target)
-                return router, await router.forward(self._wanted)
+                return router, await router.map_ports(self._ports)
             except NatError as error:
                 problems.append(str(error))
         raise NatError("; ".join(problems) or "there is no gateway to ask")
@@ -118,17 +118,17 @@ class PortMapper:
         is_group = target.host == upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
             raise NatError(f"{ip} is not on a local network")
-        if self._restricted_to and not is_within(ip, self._restricted_to):
+        if self._allowed_networks and not is_within(ip, self._allowed_networks):
             raise NatError(f"{ip} is outside p2p.netrestrict")
 
-    def _note(self, outer: ExternalMapping) -> None:
-        known, self.outer = self.outer, outer
+    def _set_mapping(self, outer: ExternalMapping) -> None:
+        known, self.mapping = self.mapping, outer
         if known is None or (known.ip, known.ports) != (outer.ip, outer.ports):
             ports = ", ".join(f"{wanted.transport.name} {port}" for wanted, port in outer.ports.items())
             log.info("the router forwards our ports", address=str(outer.ip), ports=ports)
-            self._on_outer(outer)
+            self._on_mapping(outer)
 
-    def _complain(self, problem: str) -> None:
+    def _report_error(self, problem: str) -> None:
         if problem != self.problem:
             log.warn("no router forwards our ports (p2p.nat)", problem=problem)
         self.problem = problem

@@ -27,77 +27,79 @@ class DiscoveryService:
     def __init__(self, host: Host, *, targets: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
-        self._nat: PortMapper | None = None
-        self._targets = targets
-        self.on_found: Callable[[DiscoveredPeer], None] = lambda found: None
-        self.server: Discv5Server | None = None
+        self._port_mapper: PortMapper | None = None
+        self._gateways = targets
+        self.on_peer: Callable[[DiscoveredPeer], None] = lambda found: None
+        self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
-            self.server = Discv5Server(host.config, host.identity, host.meter, self._found)
-            self.server.on_moved = self._moved
-        host.on_event(self._heard)
+            self.discv5 = Discv5Server(host.config, host.identity, host.meter, self._on_peer_found)
+            self.discv5.on_moved = self._on_enr_updated
+        host.subscribe(self._on_host_event)
 
     @property
     def activities(self) -> tuple[PeriodicTask, ...]:
         """What the runtime repeats once `start` is over."""
         found = []
-        if self.server is not None:
-            found.append(PeriodicTask("discovery", self.server.step))
-        if self._nat is not None:
-            found.append(PeriodicTask("port forwarding", self._nat.step))
+        if self.discv5 is not None:
+            found.append(PeriodicTask("discovery", self.discv5.step))
+        if self._port_mapper is not None:
+            found.append(PeriodicTask("port forwarding", self._port_mapper.step))
         return tuple(found)
 
     async def start(self) -> None:
         """Opens discovery's socket; DiscoveryError or StoreError if it cannot be had."""
         config, port = self._host.config, self._host.port
         wanted = [LocalPort(TransportProtocol.TCP, port)]
-        if self.server is not None:
-            await self.server.start(port)
-            self._moved(self.server.record)
-            self.server.set_peer_count(len(self._host.connections()))
-            wanted.append(LocalPort(TransportProtocol.UDP, self.server.endpoint.port))
+        if self.discv5 is not None:
+            await self.discv5.start(port)
+            self._on_enr_updated(self.discv5.record)
+            self.discv5.set_peer_count(len(self._host.connections()))
+            wanted.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
-            self._nat = PortMapper(wanted, self._forwarded, targets=self._targets, restricted_to=networks)
+            self._port_mapper = PortMapper(
+                wanted, self._on_ports_mapped, targets=self._gateways, restricted_to=networks
+            )
 
     async def close(self) -> None:
         """Closes discovery's socket and gives the router's ports back, within about a second."""
-        if self.server is not None:
-            self.server.close()
-        if self._nat is not None:
-            await self._nat.close()
+        if self.discv5 is not None:
+            self.discv5.close()
+        if self._port_mapper is not None:
+            await self._port_mapper.close()
 
-    def _found(self, found: DiscoveredPeer) -> None:
+    def _on_peer_found(self, found: DiscoveredPeer) -> None:
         """Remembers a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
-        self._host.store.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
-        self._host.store.set_metadata(found.peer, PeerMetadata(found.record, found.chain_id))
+        self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
+        self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.record, found.chain_id))
         if self._host.connection(found.peer) is not None:
-            self._mark(found.peer)
-        self.on_found(found)
+            self._tag_peer(found.peer)
+        self.on_peer(found)
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            metadata = self._host.store.metadata(event.peer)
+            metadata = self._host.peerstore.metadata(event.peer)
             if metadata is not None and metadata.chain_id == self._host.config.rollup.l2_chain_id:
-                self._mark(event.peer)
-        if isinstance(event, PeerConnected | PeerDisconnected) and self.server is not None:
-            self.server.set_peer_count(len(self._host.connections()))
+                self._tag_peer(event.peer)
+        if isinstance(event, PeerConnected | PeerDisconnected) and self.discv5 is not None:
+            self.discv5.set_peer_count(len(self._host.connections()))
 
-    def _mark(self, peer: PeerId) -> None:
+    def _tag_peer(self, peer: PeerId) -> None:
         """Lets other peers go before one that is known to be of our chain."""
-        self._host.manager.tag(peer, self._tag, TAG_VALUE)
+        self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
-    def _moved(self, record: Enr) -> None:
+    def _on_enr_updated(self, record: Enr) -> None:
         """Tells peers where our record says that we are reached."""
         reached = record.tcp(4) or record.tcp(6)
         if reached is not None:
-            self._host.external = tcp_multiaddr(str(reached.ip), reached.port)
+            self._host.external_address = tcp_multiaddr(str(reached.ip), reached.port)
 
-    def _forwarded(self, outer: ExternalMapping) -> None:
+    def _on_ports_mapped(self, outer: ExternalMapping) -> None:
         ports = {wanted.transport: port for wanted, port in outer.ports.items()}
-        if self.server is not None:
-            self.server.set_outer_address(outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP])
+        if self.discv5 is not None:
+            self.discv5.set_outer_address(outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP])
         elif self._host.config.advertise_ip is None:
             tcp = self._host.config.advertise_tcp or ports[TransportProtocol.TCP]
-            self._host.external = tcp_multiaddr(str(outer.ip), tcp)
+            self._host.external_address = tcp_multiaddr(str(outer.ip), tcp)

@@ -23,47 +23,51 @@ class ScoreService:
         self._host, self._scores = host, scores
         self._save_at = 0.0
         self.activity = PeriodicTask("scores", self._step)
-        host.on_event(self._heard)
+        host.subscribe(self._on_host_event)
 
-    def record(self, peer: PeerId) -> Record:
+    def scores(self, peer: PeerId) -> Record:
         """A peer's scores as they are now."""
         total = self._scores.snapshot(peer)
         return Record(
-            GossipScores(total=total.total, ip_colocation_factor=total.colocation, behavioral_penalty=total.behaviour),
-            ReqRespScores(*self._scores.app.counts(peer)),
+            GossipScores(
+                total=total.score,
+                ip_colocation_factor=total.ip_colocation_factor,
+                behavioral_penalty=total.behaviour_penalty,
+            ),
+            ReqRespScores(*self._scores.application.counts(peer)),
         )
 
     def save(self) -> None:
         """Writes the scores of all connected peers to the peer store."""
         for peer in self._host.peers():
-            self._host.store.set_scores(peer, self.record(peer), self._scores.params.retain)
+            self._host.peerstore.set_scores(peer, self.scores(peer), self._scores.params.retain_score)
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            kept = self._host.store.scores(event.peer)
+            kept = self._host.peerstore.scores(event.peer)
             if kept is not None:
                 counts = kept.req_resp
-                self._scores.app.restore(
+                self._scores.application.restore(
                     event.peer,
                     ResponseCounts(counts.valid_responses, counts.error_responses, counts.rejected_payloads),
                     time.monotonic(),
                 )
-            self._scores.app.connected(event.peer)
+            self._scores.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
-            self._host.store.set_scores(event.peer, self.record(event.peer), self._scores.params.retain)
-            self._scores.app.disconnected(event.peer)
+            self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scores.params.retain_score)
+            self._scores.application.peer_disconnected(event.peer)
 
     async def _step(self) -> float:
         now = time.monotonic()
-        self._scores.app.refresh(now)
+        self._scores.application.refresh(now)
         if now >= self._save_at:
             self._save_at = now + SAVE_SECONDS
             self.save()
             for peer in self._host.peers():
-                self._count(self.record(peer))
+                self._observe(self.scores(peer))
         return _STEP_SECONDS
 
-    def _count(self, record: Record) -> None:
+    def _observe(self, record: Record) -> None:
         gossip, requests = record.gossip, record.req_resp
         for name, value in (
             ("total", gossip.total),

@@ -24,7 +24,7 @@ IDENTIFIED_TTL = 3600.0
 RECORD_TTL = 7 * 86400.0
 MAX_ADDRESSES = 16
 MAX_PEERS = 10_000
-CLEAN_EVERY = 4000
+GC_CHANGES = 4000
 """Changes after which the store is cleaned, so that strangers cannot fill the disk."""
 
 _APPLICATION = 0x52504E31
@@ -83,12 +83,12 @@ class PeerStore:
         """Where a peer may be dialled, the one remembered longest first."""
         return decode_supported(raw for (raw,) in self._database.read(_FRESH_ADDRESSES, (peer, self._clock())))
 
-    def dialable(self) -> list[PeerId]:
+    def peers_with_addresses(self) -> list[PeerId]:
         """All peers with an address."""
         query = "select distinct peer from addresses where expiry > ? order by peer"
         return [peer for (peer,) in self._database.read(query, (self._clock(),))]
 
-    def known(self) -> list[PeerId]:
+    def peers(self) -> list[PeerId]:
         """All peers of whom anything is remembered."""
         return [peer for (peer,) in self._database.read(_KNOWN, (self._clock(),))]
 
@@ -96,18 +96,18 @@ class PeerStore:
         """Forgets everything about a peer but its bans and blocks."""
         self._database.write_all(_removals([peer]))
 
-    def clean(self) -> None:
+    def collect_garbage(self) -> None:
         """Drops what has expired, and the oldest beyond MAX_PEERS."""
         now, self._changes = self._clock(), 0
         self._database.write("delete from addresses where expiry <= ?", (now,))
         self._database.write("delete from records where expiry <= ?", (now,))
         self._database.write_all(_removals(peer for (peer,) in self._database.read(_OLDEST, (MAX_PEERS,))))
 
-    def set_description(self, peer: PeerId, description: IdentifyRecord) -> None:
+    def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
         """Remembers what identify told."""
         self._set(peer, "description", description, RECORD_TTL)
 
-    def description(self, peer: PeerId) -> IdentifyRecord | None:
+    def identify_record(self, peer: PeerId) -> IdentifyRecord | None:
         """What identify told; None if it is not known."""
         return self._get(peer, "description", IdentifyRecord)
 
@@ -135,11 +135,11 @@ class PeerStore:
         """The serialized public key behind a peer id; None if it is not known."""
         return self._get(peer, "key", bytes)
 
-    def keep_identity(self, identity: NetworkIdentity) -> None:
+    def save_identity(self, identity: NetworkIdentity) -> None:
         """Keeps a copy of our own network key."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (identity.secret,))])
 
-    def save_gate(self, gater: ConnectionGater) -> None:
+    def save_gater(self, gater: ConnectionGater) -> None:
         """Writes all bans and blocks."""
         bans = [(peer.hex(), peer, until) for peer, until in gater.peer_bans.items()]
         ip_bans = [(str(ip), None, until) for ip, until in gater.ip_bans.items()]
@@ -155,7 +155,7 @@ class PeerStore:
             ]
         )
 
-    def load_gate(self, restricted_to: Sequence[Subnet] = ()) -> ConnectionGater:
+    def load_gater(self, restricted_to: Sequence[Subnet] = ()) -> ConnectionGater:
         """All bans and blocks as they were saved, without those that damage made unreadable, and the networks of
         `p2p.netrestrict`."""
         gater = ConnectionGater(tuple(restricted_to))
@@ -181,8 +181,8 @@ class PeerStore:
 
     def _count_change(self) -> None:
         self._changes += 1
-        if self._changes >= CLEAN_EVERY:
-            self.clean()
+        if self._changes >= GC_CHANGES:
+            self.collect_garbage()
 
     def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
         query = "select value from records where peer = ? and kind = ? and expiry > ?"

@@ -13,8 +13,8 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.p2p.config import MEMORY
 
 _VERSION = 1
-_PATIENCE = 2.0
-_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+_BUSY_TIMEOUT = 2.0
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises; the second one when a damaged file's own bytes are in the words of the first."""
 
 log = get_logger("p2p")
@@ -42,37 +42,37 @@ class SqliteFile:
         """All rows; none when the file fails."""
         try:
             return self._connection.execute(query, values).fetchall()
-        except _FAILURES as error:
-            self._fails(error)
+        except _SQLITE_ERRORS as error:
+            self._report_error(error)
             return []
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
         """Executes one change."""
-        with self._watched():
+        with self._record_errors():
             self._connection.execute(query, values)
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
         """Executes changes together or not at all."""
-        with self._watched():
+        with self._record_errors():
             try:
                 self._connection.execute("begin")
                 for query, values in changes:
                     self._connection.execute(query, values)
                 self._connection.execute("commit")
-            except _FAILURES:
-                with suppress(*_FAILURES):
+            except _SQLITE_ERRORS:
+                with suppress(*_SQLITE_ERRORS):
                     self._connection.execute("rollback")
                 raise
 
     @contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _record_errors(self) -> Iterator[None]:
         try:
             yield
             self.problem = None
-        except _FAILURES as error:
-            self._fails(error)
+        except _SQLITE_ERRORS as error:
+            self._report_error(error)
 
-    def _fails(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         problem = f"the {self._what} cannot be used: {error}"
         if problem != self.problem:
             log.warn(problem)
@@ -80,10 +80,10 @@ class SqliteFile:
 
     def _open(self, path: str) -> sqlite3.Connection:
         if path == MEMORY:
-            return self._prepared(":memory:")
+            return self._connect(":memory:")
         try:
             _make_private(path)
-            return self._prepared(path)
+            return self._connect(path)
         except OSError as error:
             raise StoreError(f"{self._what} {path}: {error.strerror} ({self._option})") from None
         except sqlite3.OperationalError as error:
@@ -93,13 +93,13 @@ class SqliteFile:
                 ) from None
             raise StoreError(f"{self._what} {path}: {error} ({self._option})") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            return self._after_damage(path, str(error))
+            return self._replace_damaged(path, str(error))
 
-    def _prepared(self, path: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None)
+    def _connect(self, path: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)
         try:
             connection.execute("pragma locking_mode = exclusive")
-            self._claim(connection, path)
+            self._check_header(connection, path)
             connection.execute("pragma journal_mode = wal")
             connection.execute("pragma synchronous = normal")
             connection.execute("pragma journal_size_limit = 1048576")
@@ -109,7 +109,7 @@ class SqliteFile:
             raise
         return connection
 
-    def _claim(self, connection: sqlite3.Connection, path: str) -> None:
+    def _check_header(self, connection: sqlite3.Connection, path: str) -> None:
         """Marks a new file as ours, and refuses files of others."""
         (application,) = connection.execute("pragma application_id").fetchone()
         (version,) = connection.execute("pragma user_version").fetchone()
@@ -124,7 +124,7 @@ class SqliteFile:
         elif connection.execute("pragma quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("the file is damaged")
 
-    def _after_damage(self, path: str, problem: str) -> sqlite3.Connection:
+    def _replace_damaged(self, path: str, problem: str) -> sqlite3.Connection:
         """Starts anew beside a damaged file of ours; refuses a file of another kind."""
         header = Path(path).read_bytes()[:72] if Path(path).is_file() else b""
         if not header.startswith(b"SQLite format 3\0") or header[68:72] != self._application.to_bytes(4, "big"):
@@ -135,7 +135,7 @@ class SqliteFile:
                 os.replace(path + end, aside + end)
         log.warn(f"the {self._what} is damaged; starting a new one", path=path, kept=aside, error=problem)
         _make_private(path)
-        return self._prepared(path)
+        return self._connect(path)
 
 
 def _make_private(path: str) -> None:

@@ -35,14 +35,14 @@ PARSERS: dict[str, tuple[Callable[[bytes], object], bytes, type[Exception]]] = {
     "record": (decode_enr, RECORD.raw, EnrError),
     "bootnode": (_parse_text, RECORD.text.encode(), BootnodeError),
     "message": (messages.decode, NODES, messages.MessageError),
-    "pmp address": (nat_pmp.parse_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
-    "search": (lambda raw: upnp.parse_search_answer(raw, ROUTER), SEARCH, upnp.UpnpError),
+    "pmp address": (nat_pmp.parse_external_address, bytes((0, 128)) + bytes(10), nat_pmp.NatPmpError),
+    "search": (lambda raw: upnp.parse_search_response(raw, ROUTER), SEARCH, upnp.UpnpError),
     "description": (
         lambda raw: upnp.parse_description(raw, "http://127.0.0.1:80/d.xml"),
         DESCRIPTION,
         upnp.UpnpError,
     ),
-    "call": (upnp.parse_answer, ANSWER, upnp.UpnpError),
+    "call": (upnp.parse_response, ANSWER, upnp.UpnpError),
 }
 
 

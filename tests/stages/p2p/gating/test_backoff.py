@@ -4,18 +4,18 @@ PEER = b"peer"
 
 
 def test_pauses_double_up_to_the_longest() -> None:
-    redial = PeerBackoff(first=1.0, longest=10.0)
-    assert redial.due(PEER) == 0.0
+    redial = PeerBackoff(initial=1.0, maximum=10.0)
+    assert redial.retry_at(PEER) == 0.0
     assert [redial.failed(PEER, 100.0) for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    assert redial.due(PEER) == 110.0
+    assert redial.retry_at(PEER) == 110.0
     for _ in range(2000):
         assert redial.failed(PEER, 100.0) == 10.0
     redial.succeeded(PEER)
-    assert redial.due(PEER) == 0.0 and redial.failed(PEER, 5.0) == 1.0
+    assert redial.retry_at(PEER) == 0.0 and redial.failed(PEER, 5.0) == 1.0
 
 
 def test_what_is_remembered_is_bounded() -> None:
     redial = PeerBackoff()
     for number in range(10_050):
         redial.failed(str(number).encode(), 0.0)
-    assert redial.due(b"49") == 0.0 and redial.due(b"50") == 1.0
+    assert redial.retry_at(b"49") == 0.0 and redial.retry_at(b"50") == 1.0

@@ -1,4 +1,4 @@
-from rollup_node.stages.p2p.gating.connection_manager import SILENCE, ConnectionManager, TrimCandidate
+from rollup_node.stages.p2p.gating.connection_manager import SILENCE_PERIOD, ConnectionManager, TrimCandidate
 
 
 def peers(count: int, since: float = 0.0) -> list[TrimCandidate]:
@@ -10,11 +10,11 @@ def manager(low: int = 3, high: int = 5, grace: float = 30.0) -> ConnectionManag
 
 
 def test_nobody_goes_up_to_the_high_tide() -> None:
-    assert manager().surplus(peers(5), 1000.0) == []
+    assert manager().peers_to_trim(peers(5), 1000.0) == []
 
 
 def test_above_it_the_surplus_over_the_low_tide_goes_youngest_first() -> None:
-    assert manager().surplus(peers(6), 1000.0) == [b"\x05", b"\x04", b"\x03"]
+    assert manager().peers_to_trim(peers(6), 1000.0) == [b"\x05", b"\x04", b"\x03"]
 
 
 def test_new_and_protected_peers_stay() -> None:
@@ -23,14 +23,14 @@ def test_new_and_protected_peers_stay() -> None:
     found.protect(b"\x05", "api-protected")
     found.unprotect(b"\x05", "static")
     assert found.is_protected(b"\x05") and not found.is_protected(b"\x05", "static")
-    assert found.surplus(peers(7), 34.5) == [b"\x04", b"\x03"], "of five that are neither, the low tide stays"
+    assert found.peers_to_trim(peers(7), 34.5) == [b"\x04", b"\x03"], "of five that are neither, the low tide stays"
     found.unprotect(b"\x05", "api-protected")
     assert not found.is_protected(b"\x05")
 
 
 def test_newcomers_do_not_drive_out_those_before_them() -> None:
-    assert manager().surplus([*peers(3), *peers(60, since=1000.0)[3:]], 1010.0) == []
-    assert manager().surplus(peers(60, since=1000.0), 1010.0) == []
+    assert manager().peers_to_trim([*peers(3), *peers(60, since=1000.0)[3:]], 1010.0) == []
+    assert manager().peers_to_trim(peers(60, since=1000.0), 1010.0) == []
 
 
 def test_peers_of_worth_stay_longest() -> None:
@@ -39,13 +39,13 @@ def test_peers_of_worth_stay_longest() -> None:
         found.tag(bytes([number]), "opstack-901-0", 42)
     found.tag(b"\x04", "opstack-901-0", 0)
     outbound = [candidate._replace(inbound=candidate.peer == b"\x02") for candidate in peers(6)]
-    assert found.surplus(outbound, 1000.0) == [b"\x02", b"\x04", b"\x01"]
-    found.forget(b"\x05")
-    assert found.surplus(peers(6), 2000.0)[0] == b"\x05"
+    assert found.peers_to_trim(outbound, 1000.0) == [b"\x02", b"\x04", b"\x01"]
+    found.remove_tags(b"\x05")
+    assert found.peers_to_trim(peers(6), 2000.0)[0] == b"\x05"
 
 
 def test_a_silence_lies_between_trimmings() -> None:
     found = manager()
-    assert found.surplus(peers(6), 1000.0)
-    assert found.surplus(peers(6), 1000.0 + SILENCE - 1) == []
-    assert found.surplus(peers(6), 1000.0 + SILENCE)
+    assert found.peers_to_trim(peers(6), 1000.0)
+    assert found.peers_to_trim(peers(6), 1000.0 + SILENCE_PERIOD - 1) == []
+    assert found.peers_to_trim(peers(6), 1000.0 + SILENCE_PERIOD)

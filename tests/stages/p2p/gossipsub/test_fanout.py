@@ -32,7 +32,7 @@ def test_peers_that_left_or_went_bad_are_replaced() -> None:
     world, peers = with_subscribers(30)
     first = list(receivers(world, peers, b"1"))
     world.tell(first[0], Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
-    world.scores.penalize(first[1], 8)
+    world.scores.add_penalty(first[1], 8)
     world.router.remove_peer(first[2], world.now)
     world.beat()
     later = receivers(world, [peer for peer in peers if peer != first[2]], b"2")

@@ -37,8 +37,8 @@ def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
     world = World()
     members = world.add_members(8)
     bad = world.add("bad")
-    world.scores.penalize(bad, 7)
-    assert world.scores.total(bad) == -16.0
+    world.scores.add_penalty(bad, 7)
+    assert world.scores.score(bad) == -16.0
     world.accept(members[0], b"block")
     world.beat()
     world.control(bad, want=[id_of(b"block")], have=[IHave(TOPIC, made_up(1))])
@@ -74,7 +74,7 @@ def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
     world.control(a, have=[IHave(TOPIC, [id_of(b"new")])])
     world.accept(b, b"new")
     world.beat(8)
-    assert world.scores.snapshot(a).behaviour == 0.0
+    assert world.scores.snapshot(a).behaviour_penalty == 0.0
 
 
 def test_a_refused_message_keeps_the_promise() -> None:
@@ -84,7 +84,7 @@ def test_a_refused_message_keeps_the_promise() -> None:
     (incoming,) = world.message(a, b"new")
     world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
     world.beat(8)
-    assert world.scores.snapshot(a).behaviour == 0.0
+    assert world.scores.snapshot(a).behaviour_penalty == 0.0
 
 
 def test_a_broken_promise_is_misbehaviour() -> None:
@@ -92,9 +92,9 @@ def test_a_broken_promise_is_misbehaviour() -> None:
     (a,) = world.add_members(1)
     world.control(a, have=[IHave(TOPIC, made_up(50))])
     world.beat(6)
-    assert world.scores.snapshot(a).behaviour == 0.0
+    assert world.scores.snapshot(a).behaviour_penalty == 0.0
     world.beat()
-    assert world.scores.snapshot(a).behaviour == 1.0, "one of the ids asked for at once is watched"
+    assert world.scores.snapshot(a).behaviour_penalty == 1.0, "one of the ids asked for at once is watched"
     assert len(world.router.lazy.promises) == 0
 
 

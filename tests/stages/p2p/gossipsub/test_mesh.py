@@ -37,7 +37,7 @@ def test_a_mesh_above_twelve_is_thinned_to_d() -> None:
     world = World()
     members = world.add_members(13, outbound=True)
     for peer in members[:3]:
-        world.scores.app.valid_response(peer, world.now)
+        world.scores.application.on_valid_response(peer, world.now)
     world.beat()
     assert len(world.mesh) == 8 and set(members[:3]) <= set(world.mesh), "the best stay"
     for peer in members:
@@ -55,7 +55,7 @@ def test_thinning_keeps_two_that_we_dialled() -> None:
             world.control(peer, graft=[TOPIC])
         for peer in world.router.peers.all:
             if peer not in dialled:
-                world.scores.app.valid_response(peer, world.now)
+                world.scores.application.on_valid_response(peer, world.now)
         world.beat()
         assert len(world.mesh) == 8 and set(dialled) <= set(world.mesh)
 
@@ -84,7 +84,7 @@ def test_grafts_of_other_topics_and_repeated_ones_are_nothing() -> None:
     world.control(a, graft=[OTHER_TOPIC, "/else"])
     assert not world.said(a).rpcs
     world.control(a, graft=[TOPIC, TOPIC])
-    assert world.mesh == [a] and not world.said(a).rpcs and world.scores.total(a) == 0.0
+    assert world.mesh == [a] and not world.said(a).rpcs and world.scores.score(a) == 0.0
 
 
 def test_a_graft_within_the_backoff_is_misbehaviour() -> None:
@@ -93,26 +93,26 @@ def test_a_graft_within_the_backoff_is_misbehaviour() -> None:
     world.control(a, prune=[Prune(TOPIC, 60)])
     world.now += 9.9
     world.control(a, graft=[TOPIC])
-    assert world.scores.snapshot(a).behaviour == 2, "doubly so within ten seconds"
+    assert world.scores.snapshot(a).behaviour_penalty == 2, "doubly so within ten seconds"
     assert world.said(a).prune == [Prune(TOPIC, 60)]
     world.now += 59.9
     world.control(a, graft=[TOPIC])
-    assert world.scores.snapshot(a).behaviour == 3, "each try prolongs it"
+    assert world.scores.snapshot(a).behaviour_penalty == 3, "each try prolongs it"
     world.now += 60.1
     world.control(a, graft=[TOPIC])
-    assert a in world.mesh and world.scores.snapshot(a).behaviour == 3
+    assert a in world.mesh and world.scores.snapshot(a).behaviour_penalty == 3
 
 
 def test_a_bad_peer_is_neither_kept_nor_taken() -> None:
     world = World()
     a, b = world.add_members(2)
-    world.scores.penalize(a, 8)
+    world.scores.add_penalty(a, 8)
     world.beat()
     assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
     world.router.meshes.backoff.clear(world.now + 100)
     world.now += 100
-    world.scores.penalize(a, -1.5)  # type: ignore[arg-type]
-    assert -10 <= world.scores.total(a) < 0
+    world.scores.add_penalty(a, -1.5)  # type: ignore[arg-type]
+    assert -10 <= world.scores.score(a) < 0
     world.control(a, graft=[TOPIC])
     assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
     assert world.router.meshes.backoff.holds(TOPIC, a)
@@ -179,7 +179,7 @@ def test_a_poor_mesh_is_improved_now_and_then() -> None:
     world = World()
     members = world.add_members(8)
     better = world.add("better")
-    world.scores.app.valid_response(better, world.now)
+    world.scores.application.on_valid_response(better, world.now)
     world.beat(59)
     assert world.mesh == members
     world.beat()
@@ -213,15 +213,15 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
         elif kind == 2:
             world.control(peer, prune=[Prune(TOPIC, 2)])
         elif kind == 3:
-            world.scores.penalize(peer, 4)
+            world.scores.add_penalty(peer, 4)
         else:
             world.beat()
-            assert len(world.mesh) <= 12 and all(world.scores.total(each) >= 0 for each in world.mesh)
+            assert len(world.mesh) <= 12 and all(world.scores.score(each) >= 0 for each in world.mesh)
             free = [
                 each
                 for each in world.router.topic_peers(TOPIC)
                 if each not in world.mesh
-                and world.scores.total(each) >= 0
+                and world.scores.score(each) >= 0
                 and not world.router.meshes.backoff.holds(TOPIC, each)
             ]
             assert len(world.mesh) >= 6 or not free

@@ -75,7 +75,7 @@ def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
     world.control(b, want=[incoming.id])
     assert not world.said(b).messages
     assert world.router.take_counts()["REJECT_MESSAGE"] == 1
-    assert world.scores.total(a) == 0.0, "topics are not scored"
+    assert world.scores.score(a) == 0.0, "topics are not scored"
 
 
 def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
@@ -158,7 +158,7 @@ def test_publishing_is_flooded_while_the_mesh_is_small() -> None:
     world.add_members(2)
     outsider = world.add("out")
     bad = world.add("bad")
-    world.scores.penalize(bad, 8)
+    world.scores.add_penalty(bad, 8)
     assert world.router.publish(TOPIC, packed(b"own"), world.now) == 3
     assert world.said(outsider).messages and not world.said(bad).messages
 
@@ -273,7 +273,7 @@ def test_a_message_too_large_for_anybody_is_not_sent() -> None:
 def test_a_graylisted_peer_is_not_listened_to() -> None:
     world = World()
     a, b = world.add_members(2)
-    world.scores.penalize(a, 8)
+    world.scores.add_penalty(a, 8)
     assert world.message(a, b"block") == []
     world.tell(
         a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)], control=ControlMessage(prune=[Prune(TOPIC, 60)]))

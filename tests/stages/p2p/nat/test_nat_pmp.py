@@ -11,21 +11,23 @@ from rollup_node.stages.p2p.nat.nat_pmp import (
     NatPmpMapping,
     NatPmpResultError,
     TransportProtocol,
-    address_request,
+    external_address_request,
     mapping_request,
-    parse_address,
+    parse_external_address,
     parse_mapping,
 )
 
 
 def test_requests() -> None:
-    assert address_request().hex() == "0000"
+    assert external_address_request().hex() == "0000"
     assert mapping_request(TransportProtocol.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
     assert mapping_request(TransportProtocol.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
 
 
 def test_answers() -> None:
-    assert parse_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address("8.8.4.4")
+    assert parse_external_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address(
+        "8.8.4.4"
+    )
     answer = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
     assert parse_mapping(answer, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
 
@@ -49,12 +51,12 @@ def test_answers_to_something_else(answer: str, problem: str) -> None:
 @pytest.mark.parametrize(("code", "problem"), [(2, "not authorized"), (4, "resources"), (77, "code 77")])
 def test_refusals(code: int, problem: str) -> None:
     with pytest.raises(NatPmpResultError, match=problem):
-        parse_address(bytes((0, 128, 0, code)) + bytes(8))
+        parse_external_address(bytes((0, 128, 0, code)) + bytes(8))
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_an_answer_or_an_error(answer: bytes) -> None:
-    for read in (parse_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
+    for read in (parse_external_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
         try:
             read(answer)
         except NatPmpError:

@@ -43,7 +43,7 @@ def test_a_search_and_its_answer() -> None:
     request = upnp.search_request(upnp.DEVICES[0])
     assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
     assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
-    assert upnp.parse_search_answer(answer_to_search(URL), ROUTER) == URL
+    assert upnp.parse_search_response(answer_to_search(URL), ROUTER) == URL
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_search_and_its_answer() -> None:
 )
 def test_a_router_may_name_no_other_host(location: str) -> None:
     with pytest.raises(UpnpError):
-        upnp.parse_search_answer(answer_to_search(location), ROUTER)
+        upnp.parse_search_response(answer_to_search(location), ROUTER)
 
 
 def test_a_description() -> None:
@@ -68,7 +68,7 @@ def test_a_description() -> None:
     based = DESCRIPTION.replace(
         b"<device><deviceList>", b"<URLBase>http://192.168.1.1:81/a/</URLBase><device><deviceList>"
     )
-    assert upnp.parse_description(based, URL).url == "http://192.168.1.1:81/ctl"
+    assert upnp.parse_description(based, URL).control_url == "http://192.168.1.1:81/ctl"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_descriptions_that_are_refused(change: tuple[bytes, bytes]) -> None:
 
 
 def test_calls_are_soap() -> None:
-    call = upnp.add_call(
+    call = upnp.add_mapping_call(
         CONTROL,
         TransportProtocol.TCP,
         internal=(ipaddress.ip_address("192.168.1.7"), 9222),
         external=9223,
         lifetime=1200,
     )
-    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.url, f'"{SERVICE}#AddPortMapping"')
+    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.control_url, f'"{SERVICE}#AddPortMapping"')
     body = ElementTree.fromstring(call.body)[0][0]
     assert body.tag == f"{{{SERVICE}}}AddPortMapping"
     assert [(part.tag, part.text) for part in body] == [
@@ -107,7 +107,7 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(upnp.delete_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
+    removed = ElementTree.fromstring(upnp.delete_mapping_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
     assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
@@ -116,21 +116,21 @@ def test_answers_to_calls() -> None:
         f"<u:GetExternalIPAddressResponse xmlns:u='{SERVICE}'><NewExternalIPAddress>8.8.4.4"
         "</NewExternalIPAddress></u:GetExternalIPAddressResponse>"
     )
-    assert upnp.parse_address(given) == ipaddress.ip_address("8.8.4.4")
+    assert upnp.parse_external_ip(given) == ipaddress.ip_address("8.8.4.4")
     with pytest.raises(UpnpError, match="without an address"):
-        upnp.parse_address(envelope("<u/>"))
+        upnp.parse_external_ip(envelope("<u/>"))
     with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
-        upnp.parse_answer(fault(718, "Conflict"))
+        upnp.parse_response(fault(718, "Conflict"))
     assert caught.value.code == 718
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
     for read in (
-        upnp.parse_answer,
-        upnp.parse_address,
+        upnp.parse_response,
+        upnp.parse_external_ip,
         lambda data: upnp.parse_description(data, URL),
-        lambda data: upnp.parse_search_answer(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
+        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
     ):
         try:
             read(raw)
@@ -152,4 +152,4 @@ def test_any_text_in_a_description_is_read_or_refused(service: str, url: str) ->
         control = upnp.parse_description(ElementTree.tostring(root), URL)
     except UpnpError:
         return
-    assert control.url.startswith("http://192.168.1.1")
+    assert control.control_url.startswith("http://192.168.1.1")

@@ -31,7 +31,7 @@ async def speaking(node: P2pNode, number: int) -> AsyncIterator[tuple[TestHost, 
     """A host that takes what the node gossips, and its own stream of gossip to the node."""
     async with running(number) as host:
         for protocol in PROTOCOLS:
-            host.handle(protocol, drain)
+            host.set_stream_handler(protocol, drain)
         await host.connect(node.stage.host.peer_id, node.stage.host.addresses)
         _, stream = await host.open_stream(node.stage.host.peer_id, PROTOCOLS)
         await node.until(lambda: host.peer_id in node.stage.gossip.router.peers.all)
@@ -111,8 +111,8 @@ def test_the_mesh_of_blocks_of_now_is_protected(tmp_path: Path) -> None:
             async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
                 await node.in_mesh()
                 peer = other.stage.host.peer_id
-                await node.until(lambda: node.stage.host.manager.is_protected(peer, MESH))
+                await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH))
                 assert (await node.call("peers", True))["peers"][other.peer]["protected"]
-            await node.until(lambda: not node.stage.host.manager.is_protected(peer))
+            await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
 
     play(scene)

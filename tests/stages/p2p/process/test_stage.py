@@ -169,7 +169,7 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
                         node.engine.send(want)
                         await asyncio.sleep(1.0)
                 assert {each.block_hash for each in node.arrived} == {each.block_hash for each in blocks[:7]}
-                scores = node.stage.scores.app
+                scores = node.stage.scores.application
                 liar = nodes[2].stage.host.peer_id
                 assert scores.counts(nodes[1].stage.host.peer_id).error_responses > 0
                 assert scores.counts(liar).rejected_payloads > 0 and scores.score(liar) < 0
@@ -370,7 +370,7 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
                 assert await node.call("connectPeer", other.address) is None
                 peer = other.stage.host.peer_id
                 await node.until(lambda: peer in node.stage.scores.peers())
-                node.stage.scores.app.rejected_payload(peer, time.monotonic())
+                node.stage.scores.application.on_rejected_payload(peer, time.monotonic())
                 node.stage.keeper.save()
                 await node.until(lambda: not node.stage.host.peers())
                 assert (await node.call("peerStats"))["banned"] == 1
@@ -381,7 +381,7 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
                 kept = node.stage.store.scores(peer)
                 assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
                 assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
-                assert node.stage.host.refuses_peer(peer) is None and node.stage.store.load_gate().peer_bans == {}
+                assert node.stage.host.intercept_peer(peer) is None and node.stage.store.load_gater().peer_bans == {}
                 assert node.counted("op_node_default_p2p_peer_unbans") == 1
 
     play(scene)
@@ -393,7 +393,7 @@ def test_a_diagnosis_names_what_matters(tmp_path: Path) -> None:
         nobody = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
         options: dict[str, Any] = {"no_discovery": False, "static": (nobody,), "sequencer_key": KEY}
         async with P2pNode(2, rollup, tmp_path, **options).running() as node:
-            await node.until(lambda: node.stage.host.dialer.problems)
+            await node.until(lambda: node.stage.host.dialer.last_errors)
             found = await node.call("diagnosis")
             assert (found["peer"], found["chain_id"], found["is_listening"]) == (node.peer, 901, True)
             assert list(found["dial_problems"].values()) == ["/ip4/127.0.0.1/tcp/1: Connection refused"]

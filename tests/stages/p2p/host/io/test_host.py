@@ -48,20 +48,23 @@ def test_both_hear_of_each_other() -> None:
         assert isinstance(ours.events[0], PeerConnected) and isinstance(theirs.events[0], PeerConnected)
         assert (ours.events[0].direction, theirs.events[0].direction) == (Direction.OUTBOUND, Direction.INBOUND)
         info = ours.connection(theirs.peer_id)
-        assert info is not None and info.identified is not None
-        assert info.identified.agent_version == "optimism"
-        assert info.identified.listen_addresses == theirs.addresses
-        assert ECHO in info.identified.protocols
-        assert ours.store.addresses(theirs.peer_id) == list(theirs.addresses)
-        assert theirs.store.addresses(ours.peer_id) == list(ours.addresses)
-        description = ours.store.description(theirs.peer_id)
+        assert info is not None and info.identify is not None
+        assert info.identify.agent_version == "optimism"
+        assert info.identify.listen_addresses == theirs.addresses
+        assert ECHO in info.identify.protocols
+        assert ours.peerstore.addresses(theirs.peer_id) == list(theirs.addresses)
+        assert theirs.peerstore.addresses(ours.peer_id) == list(ours.addresses)
+        description = ours.peerstore.identify_record(theirs.peer_id)
         assert description is not None and description.agent == "optimism"
         ours.disconnect(theirs.peer_id, "enough")
         await theirs.heard(PeerDisconnected)
         assert ours.connections() == theirs.connections() == []
         assert isinstance(ours.events[-1], PeerDisconnected)
-        assert [(gone.peer, gone.why) for gone in ours.departures] == [(theirs.peer_id, "enough")]
-        assert theirs.departures[0].why == "closed by the peer" and 0 < theirs.departures[0].lasted < 30
+        assert [(gone.peer, gone.reason) for gone in ours.closed_connections] == [(theirs.peer_id, "enough")]
+        assert (
+            theirs.closed_connections[0].reason == "closed by the peer"
+            and 0 < theirs.closed_connections[0].seconds < 30
+        )
 
     with_two(test)
 
@@ -105,7 +108,7 @@ def test_reading_in_all_ways() -> None:
         await stream.write(b"\x05abc")
 
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        theirs.handle("/speak/1", speak)
+        theirs.set_stream_handler("/speak/1", speak)
         _, stream = await ours.open_stream(theirs.peer_id, ["/speak/1"])
         assert await stream.read_message(100) == b"one"
         assert await stream.read_message(100) == b""
@@ -137,7 +140,7 @@ def test_resets_reach_readers_and_writers() -> None:
         await released.wait()
 
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        theirs.handle("/hold/1", hold)
+        theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         reading = asyncio.create_task(stream.read())
         writing = asyncio.create_task(stream.write(bytes(1_000_000)))
@@ -161,7 +164,7 @@ def test_what_came_before_a_reset_is_read() -> None:
         stream.reset()
 
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        theirs.handle("/answer/1", answer_and_reset)
+        theirs.set_stream_handler("/answer/1", answer_and_reset)
         for said in (b"end", b"cut"):
             _, stream = await ours.open_stream(theirs.peer_id, ["/answer/1"])
             await stream.write(said)
@@ -184,13 +187,13 @@ def test_what_is_not_read_is_bounded_and_others_go_on() -> None:
         await stream.write(b"all")
 
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        theirs.handle("/hold/1", hold)
+        theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         writing = asyncio.create_task(stream.write(bytes(2_000_000)))
         await asyncio.sleep(0.1)
         assert await through(ours, theirs.peer_id, b"still served") == b"still served"
         link = theirs.live(ours.peer_id)[0]
-        assert link.unread <= 256 * 1024 and not writing.done()
+        assert link.unread_bytes <= 256 * 1024 and not writing.done()
         released.set()
         await writing
         stream.close()
@@ -204,7 +207,7 @@ def test_a_handler_that_fails_costs_its_peer_the_connection(capsys: pytest.Captu
         raise RuntimeError("a bug")
 
     async def test(ours: TestHost, theirs: TestHost) -> None:
-        theirs.handle("/fail/1", fail)
+        theirs.set_stream_handler("/fail/1", fail)
         with pytest.raises(StreamError):
             _, stream = await ours.open_stream(theirs.peer_id, ["/fail/1"])
             await stream.read()
@@ -219,13 +222,13 @@ def test_a_handler_that_fails_costs_its_peer_the_connection(capsys: pytest.Captu
 def test_pings_measure() -> None:
     async def test(ours: TestHost, theirs: TestHost) -> None:
         assert 0 < await ours.ping.ping(theirs.peer_id) < 5
-        await theirs.ping.measure(ours.peer_id)
+        await theirs.ping.measure_latency(ours.peer_id)
         info = ours.connection(theirs.peer_id)
         assert info is not None and info.latency is not None and 0 < info.latency < 5
-        theirs.unhandle("/ipfs/ping/1.0.0")
+        theirs.remove_stream_handler("/ipfs/ping/1.0.0")
         with pytest.raises(StreamError):
             await ours.ping.ping(theirs.peer_id)
-        await ours.ping.measure(theirs.peer_id)
+        await ours.ping.measure_latency(theirs.peer_id)
 
     with_two(test)
 
@@ -234,12 +237,12 @@ def test_changes_are_pushed() -> None:
     async def test(ours: TestHost, theirs: TestHost) -> None:
         def known() -> tuple[str, ...]:
             info = ours.connection(theirs.peer_id)
-            return info.identified.protocols if info and info.identified else ()
+            return info.identify.protocols if info and info.identify else ()
 
-        theirs.handle("/later/1", echo)
+        theirs.set_stream_handler("/later/1", echo)
         await until(lambda: "/later/1" in known())
         await asyncio.sleep(1.0)
-        theirs.unhandle("/later/1")
+        theirs.remove_stream_handler("/later/1")
         await until(lambda: "/later/1" not in known())
 
     with_two(test)
@@ -284,7 +287,7 @@ def test_dialling_says_why_it_failed() -> None:
         ]:
             with pytest.raises(DialError, match=why):
                 await ours.connect(stranger, addresses)
-            assert ours.dialer.problems[stranger]
+            assert ours.dialer.last_errors[stranger]
         with pytest.raises(DialError, match="this node itself"):
             await ours.connect(ours.peer_id, ours.addresses)
 
@@ -336,12 +339,12 @@ def test_blocked_and_banned_peers_are_kept_out() -> None:
         await ours.connect(theirs.peer_id)
         await until(lambda: not ours.connections())
         assert theirs.connections() == []
-        theirs.gater.peer_bans.clear()
-        theirs.gater.blocked_ips.add(parse_ip("127.0.0.1"))
-        theirs.gate_changed()
+        theirs.connection_gater.peer_bans.clear()
+        theirs.connection_gater.blocked_ips.add(parse_ip("127.0.0.1"))
+        theirs.save_gater()
         with pytest.raises(DialError):
             await ours.connect(theirs.peer_id)
-        assert theirs.store.load_gate().blocked_ips == {parse_ip("127.0.0.1")}
+        assert theirs.peerstore.load_gater().blocked_ips == {parse_ip("127.0.0.1")}
         text = theirs.meter.text().decode()
         assert 'op_node_default_p2p_accepts{allow="false"} 1.0' in text
 
@@ -358,7 +361,7 @@ def test_connections_are_bounded() -> None:
                 await host.connect(ours.peer_id, ours.addresses)
             await until(lambda: len(ours.peers()) == 3)
             await until(lambda: sum(bool(host.connections()) for host in hosts) == 3)
-            ours.manager.protect(hosts[4].peer_id, "static")
+            ours.connection_manager.protect(hosts[4].peer_id, "static")
             await hosts[4].connect(ours.peer_id, ours.addresses)
             await until(lambda: hosts[4].peer_id in ours.peers())
             for host in hosts:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.nat.io import gateways
 from rollup_node.stages.p2p.nat.io import port_mapper as port_mapper
-from rollup_node.stages.p2p.nat.io.gateways import LIFETIME, ExternalMapping, GatewayAddress, LocalPort
+from rollup_node.stages.p2p.nat.io.gateways import LEASE_SECONDS, ExternalMapping, GatewayAddress, LocalPort
 from rollup_node.stages.p2p.nat.io.port_mapper import RETRY_SECONDS, GatewayAddresses, PortMapper, default_gateway
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 
@@ -160,8 +160,8 @@ def test_ports_are_forwarded_by_upnp_and_given_back(permanent: bool) -> None:
         router = UpnpRouter(permanent=permanent)
         async with serving(router) as target:
             nat, heard = keeper(None, target)
-            assert await nat.step() == LIFETIME / 2
-            assert heard == [ExternalMapping(OUTER, {UDP: 9222, TCP: 9222}, float(LIFETIME))]
+            assert await nat.step() == LEASE_SECONDS / 2
+            assert heard == [ExternalMapping(OUTER, {UDP: 9222, TCP: 9222}, float(LEASE_SECONDS))]
             added = [body for action, body in router.calls if action == "AddPortMapping"]
             assert all("<NewInternalClient>127.0.0.1<" in body for body in added)
             assert ("<NewLeaseDuration>0<" in added[-1]) == permanent
@@ -235,4 +235,4 @@ def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
 def test_the_default_gateways_are_local() -> None:
     targets = port_mapper.default_gateways()
     assert targets.ssdp == GatewayAddress("239.255.255.250", 1900)
-    assert targets.pmp is None or targets.pmp.port == 5351
+    assert targets.nat_pmp is None or targets.nat_pmp.port == 5351

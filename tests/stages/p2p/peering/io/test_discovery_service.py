@@ -39,24 +39,24 @@ async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, 
         await asyncio.gather(*running, return_exceptions=True)
         await finder.close()
         await host.stop()
-        host.store.close()
+        host.peerstore.close()
 
 
 def test_hosts_find_and_dial_each_other() -> None:
     async def check() -> None:
         async with finding(1) as (one, first):
-            assert first.server is not None
-            boot = (first.server.record.text,)
+            assert first.discv5 is not None
+            boot = (first.discv5.record.text,)
             async with finding(2, bootnodes=boot) as (two, second), finding(3, bootnodes=boot) as (three, _):
                 await until(lambda: all(len(host.connections()) == 2 for host in (one, two, three)), 20)
-                assert second.server is not None and second.server.service.wanted
-                metadata = two.store.metadata(three.peer_id)
+                assert second.discv5 is not None and second.discv5.service.wanted
+                metadata = two.peerstore.metadata(three.peer_id)
                 assert metadata is not None and metadata.chain_id == two.config.rollup.l2_chain_id
                 assert metadata.enr.startswith("enr:")
-                assert two.store.addresses(three.peer_id)[0] == tcp_multiaddr("127.0.0.1", three.port)
-                assert two.external == tcp_multiaddr("127.0.0.1", two.port)
+                assert two.peerstore.addresses(three.peer_id)[0] == tcp_multiaddr("127.0.0.1", three.port)
+                assert two.external_address == tcp_multiaddr("127.0.0.1", two.port)
                 tag = f"opstack-{metadata.chain_id}-0"
-                await until(lambda: two.manager._values.get(three.peer_id, {}).get(tag) == 42)
+                await until(lambda: two.connection_manager._tags.get(three.peer_id, {}).get(tag) == 42)
 
     asyncio.run(check())
 
@@ -64,9 +64,9 @@ def test_hosts_find_and_dial_each_other() -> None:
 def test_enough_peers_end_the_search() -> None:
     async def check() -> None:
         async with finding(1, peers_lo=1) as (one, first):
-            assert first.server is not None
-            async with finding(2, peers_lo=1, bootnodes=(first.server.record.text,)):
-                server = first.server
+            assert first.discv5 is not None
+            async with finding(2, peers_lo=1, bootnodes=(first.discv5.record.text,)):
+                server = first.discv5
                 await until(lambda: one.connections() and not server.service.wanted)
             await until(lambda: server.service.wanted)
 
@@ -79,13 +79,13 @@ def test_the_router_says_where_we_are_reached() -> None:
     async def check() -> None:
         async with finding(1, nat=True) as (host, finder):
             assert [activity.name for activity in finder.activities] == ["discovery", "port forwarding"]
-            assert finder.server is not None
-            udp = LocalPort(TransportProtocol.UDP, finder.server.endpoint.port)
-            finder._forwarded(
+            assert finder.discv5 is not None
+            udp = LocalPort(TransportProtocol.UDP, finder.discv5.endpoint.port)
+            finder._on_ports_mapped(
                 ExternalMapping(outer_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
             )
-            assert finder.server.record.udp(4) == (outer_ip, 40002)
-            assert host.external == tcp_multiaddr("8.8.4.4", 40001)
+            assert finder.discv5.record.udp(4) == (outer_ip, 40002)
+            assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
 
     asyncio.run(check())
 
@@ -93,14 +93,14 @@ def test_the_router_says_where_we_are_reached() -> None:
 def test_without_discovery_only_the_router_is_asked() -> None:
     async def check() -> None:
         async with finding(1, nat=True, no_discovery=True) as (host, finder):
-            assert finder.server is None
+            assert finder.discv5 is None
             assert [activity.name for activity in finder.activities] == ["port forwarding"]
-            finder._forwarded(
+            finder._on_ports_mapped(
                 ExternalMapping(
                     ipaddress.ip_address("8.8.4.4"), {LocalPort(TransportProtocol.TCP, host.port): 40001}, 600.0
                 )
             )
-            assert host.external == tcp_multiaddr("8.8.4.4", 40001)
+            assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
         async with finding(2, no_discovery=True) as (_, finder):
             assert finder.activities == ()
 
@@ -111,11 +111,11 @@ def test_we_do_not_find_ourselves() -> None:
     async def check() -> None:
         async with finding(1) as (host, finder):
             heard: list[DiscoveredPeer] = []
-            finder.on_found = heard.append
+            finder.on_peer = heard.append
             own = tcp_multiaddr("127.0.0.1", host.port)
-            finder._found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
-            finder._found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
+            finder._on_peer_found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
+            finder._on_peer_found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
             assert [found.peer for found in heard] == [b"\0\1x"]
-            assert host.store.addresses(host.peer_id) == []
+            assert host.peerstore.addresses(host.peer_id) == []
 
     asyncio.run(check())

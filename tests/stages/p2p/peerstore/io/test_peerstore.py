@@ -36,12 +36,12 @@ class Clock:
 
 def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
-    monkeypatch.setattr(peerstore, "CLEAN_EVERY", 20)
+    monkeypatch.setattr(peerstore, "GC_CHANGES", 20)
     store = PeerStore(clock=Clock())
     for number in range(1000):
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
         store.set_metadata(bytes([number % 250, number // 250]), PeerMetadata("", 901))
-        assert len(store.known()) <= 10 + 20
+        assert len(store.peers()) <= 10 + 20
 
 
 def test_addresses_expire_and_are_never_shortened() -> None:
@@ -50,11 +50,11 @@ def test_addresses_expire_and_are_never_shortened() -> None:
     store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
     store.add_addresses(PEER, [HERE, THERE], 50.0)
     assert store.addresses(PEER) == [HERE, THERE]
-    assert store.dialable() == [PEER]
+    assert store.peers_with_addresses() == [PEER]
     clock.now += 60
     assert store.addresses(PEER) == [HERE]
     clock.now += 60
-    assert store.addresses(PEER) == [] and store.dialable() == [] and store.known() == []
+    assert store.addresses(PEER) == [] and store.peers_with_addresses() == [] and store.peers() == []
 
 
 def test_addresses_of_a_peer_are_bounded() -> None:
@@ -68,34 +68,34 @@ def test_addresses_of_a_peer_are_bounded() -> None:
 def test_records_are_kept_for_their_time() -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
-    assert store.scores(PEER) is None and store.metadata(PEER) is None and store.description(PEER) is None
+    assert store.scores(PEER) is None and store.metadata(PEER) is None and store.identify_record(PEER) is None
     store.set_scores(PEER, SCORES, 1200.0)
     store.set_metadata(PEER, PeerMetadata("enr:-abc", 901))
-    store.set_description(PEER, IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
+    store.set_identify_record(PEER, IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
     store.set_key(PEER, OURS.public_key.encode())
     assert store.scores(PEER) == SCORES
     assert store.metadata(PEER) == PeerMetadata("enr:-abc", 901)
-    assert store.description(PEER) == IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b"))
+    assert store.identify_record(PEER) == IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b"))
     assert store.key(PEER) == OURS.public_key.encode()
-    assert store.known() == [PEER] and store.scores(OTHER) is None
+    assert store.peers() == [PEER] and store.scores(OTHER) is None
     clock.now += 1300
     assert store.scores(PEER) is None and store.metadata(PEER) is not None
     clock.now += RECORD_TTL
-    assert store.known() == []
-    store.clean()
+    assert store.peers() == []
+    store.collect_garbage()
     clock.now = 0.0
-    assert store.known() == []
+    assert store.peers() == []
 
 
 def test_removal_forgets_all_but_blocks() -> None:
     store = PeerStore()
     store.add_addresses(PEER, [HERE], 10.0)
     store.set_scores(PEER, SCORES, 10.0)
-    gater = store.load_gate()
+    gater = store.load_gater()
     gater.blocked_peers.add(PEER)
-    store.save_gate(gater)
+    store.save_gater(gater)
     store.remove(PEER)
-    assert store.known() == [] and store.load_gate().blocked_peers == {PEER}
+    assert store.peers() == [] and store.load_gater().blocked_peers == {PEER}
 
 
 def test_the_oldest_go_beyond_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,25 +105,25 @@ def test_the_oldest_go_beyond_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in range(20):
         store.add_addresses(bytes([index]), [HERE], 1000.0 + index)
     store.set_scores(b"\x00", SCORES, 5000.0)
-    store.clean()
-    assert store.known() == [b"\x00", *(bytes([index]) for index in range(11, 20))]
+    store.collect_garbage()
+    assert store.peers() == [b"\x00", *(bytes([index]) for index in range(11, 20))]
 
 
 def test_bans_and_blocks_survive_a_restart(tmp_path: Path) -> None:
     store = PeerStore(str(tmp_path / "peers"))
-    gater = store.load_gate()
+    gater = store.load_gater()
     gater.peer_bans[PEER] = 5e9
     gater.ip_bans[parse_ip("192.0.2.1")] = 4e9
     gater.blocked_peers.add(OTHER)
     gater.blocked_ips.add(parse_ip("2001:db8::1"))
     gater.blocked_subnets.add(parse_subnet("10.0.0.0/8"))
-    store.save_gate(gater)
-    store.keep_identity(OURS)
+    store.save_gater(gater)
+    store.save_identity(OURS)
     store.close()
     again = PeerStore(str(tmp_path / "peers"))
-    assert again.load_gate() == gater
-    restricted = again.load_gate([parse_subnet("127.0.0.0/8")])
-    assert restricted.restricted_to == (parse_subnet("127.0.0.0/8"),)
+    assert again.load_gater() == gater
+    restricted = again.load_gater([parse_subnet("127.0.0.0/8")])
+    assert restricted.allowed_networks == (parse_subnet("127.0.0.0/8"),)
     assert again.problem is None
     again.close()
 
