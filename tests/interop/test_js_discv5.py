@@ -45,10 +45,10 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
             assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
             async with serving("ours", bootnodes=(record.text,)) as ours:
                 await until(lambda: ours.found)
-                assert ours.found[0].record == record.text
+                assert ours.found[0].enr == record.text
                 assert ours.found[0].chain_id == CHAIN
-                assert not ours.service.drops
-                assert ours.record.text in await theirs.call("table")
+                assert not ours.node.drops
+                assert ours.enr.text in await theirs.call("table")
 
     asyncio.run(check())
 
@@ -56,13 +56,13 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
 def test_they_begin_the_handshake() -> None:
     async def check() -> None:
         async with foreign() as theirs, serving("ours") as ours:
-            pong = await theirs.call("ping", record=ours.record.text)
-            assert pong == {"seq": ours.record.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
-            await theirs.call("ping", record=ours.record.text)
-            assert await theirs.call("talk", record=ours.record.text, protocol="unknown") == ""
+            pong = await theirs.call("ping", record=ours.enr.text)
+            assert pong == {"seq": ours.enr.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
+            await theirs.call("ping", record=ours.enr.text)
+            assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
             await until(lambda: ours.found)
-            assert ours.found[0].record == theirs.ready["record"]
-            assert len(ours.service.channel.sessions) == 1
+            assert ours.found[0].enr == theirs.ready["record"]
+            assert len(ours.node.codec.sessions) == 1
 
     asyncio.run(check())
 
@@ -70,10 +70,10 @@ def test_they_begin_the_handshake() -> None:
 def test_a_session_that_we_lost_is_made_anew() -> None:
     async def check() -> None:
         async with foreign() as theirs, serving("ours") as ours:
-            await theirs.call("ping", record=ours.record.text)
-            ours.service.channel.sessions.clear()
-            pong = await theirs.call("ping", record=ours.record.text)
-            assert pong["seq"] == ours.record.seq
+            await theirs.call("ping", record=ours.enr.text)
+            ours.node.codec.sessions.clear()
+            pong = await theirs.call("ping", record=ours.enr.text)
+            assert pong["seq"] == ours.enr.seq
 
     asyncio.run(check())
 
@@ -83,14 +83,14 @@ def test_their_lookups_go_through_our_nodes() -> None:
         async with (
             foreign() as theirs,
             serving("boot") as boot,
-            serving_many(16, bootnodes=(boot.record.text,)) as nodes,
+            serving_many(16, bootnodes=(boot.enr.text,)) as nodes,
         ):
             await until(lambda: all(len(node.found) >= 14 for node in nodes), 25)
-            await theirs.call("add", record=boot.record.text)
+            await theirs.call("add", record=boot.enr.text)
             found: set[str] = set()
             for _ in range(6):
                 found |= set(await theirs.call("random"))
-            assert len(found & {node.record.text for node in nodes}) >= 12
+            assert len(found & {node.enr.text for node in nodes}) >= 12
 
     asyncio.run(check())
 
@@ -100,12 +100,12 @@ def test_our_lookups_go_through_their_node() -> None:
         async with foreign() as theirs, serving_many(12) as nodes:
             record = their_record(theirs)
             for node in nodes:
-                await theirs.call("ping", record=node.record.text)
-                await theirs.call("add", record=node.record.text)
+                await theirs.call("ping", record=node.enr.text)
+                await theirs.call("add", record=node.enr.text)
             async with serving("late", bootnodes=(record.text,)) as late:
-                wanted = {node.record.text for node in nodes} & set(await theirs.call("table"))
+                wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
                 assert len(wanted) >= 10
-                await until(lambda: wanted <= {peer.record for peer in late.found}, 25)
+                await until(lambda: wanted <= {peer.enr for peer in late.found}, 25)
 
     asyncio.run(check())
 
@@ -114,13 +114,13 @@ def test_many_requests_in_a_session() -> None:
     async def check() -> None:
         async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
-            service = ours.service
+            service = ours.node
             contact = their_record(theirs).contact()
             assert contact is not None
             random = seeded("many")
             for _ in range(100):
                 call = OutgoingCall(contact, CallPurpose.LOOKUP, (random(1)[0] + 1, 0))
-                await until(lambda: not service.calls.is_busy(contact.node_id))
+                await until(lambda: not service.calls.has_call(contact.node_id))
                 assert service.calls.submit(call, 1, asyncio.get_running_loop().time())
                 ours._flush()
                 await until(lambda call=call: call.answers > 0)
@@ -143,6 +143,6 @@ def test_garbage_from_our_address_does_not_end_the_session() -> None:
             assert transport is not None
             for size in (10, 63, 200, 1280):
                 transport.sendto(bytes(size), ("127.0.0.1", their_port(theirs)))
-            await theirs.call("ping", record=ours.record.text)
+            await theirs.call("ping", record=ours.enr.text)
 
     asyncio.run(check())

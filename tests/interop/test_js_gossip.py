@@ -85,7 +85,9 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             assert await theirs.publish(topic, message(given, version)) == {node.peer}
             await node.until(lambda: node.arrived)
             assert node.arrived == [given] and node.stage.gossip.accepted == 1
-            assert node.stage.gossip.router.inbox.has_seen(id_of(message(given, version), topic), time.monotonic())
+            assert node.stage.gossip.router.validation_queue.has_seen(
+                id_of(message(given, version), topic), time.monotonic()
+            )
             peers = (await node.call("peers", True))["peers"]
             assert peers[theirs.name]["scores"]["gossip"]["total"] == 0 and peers[theirs.name]["gossipBlocks"]
 
@@ -158,14 +160,14 @@ def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
             await connected(member, theirs)
             assert await node.call("connectPeer", theirs.address) is None
             meshes = node.stage.gossip.router.meshes
-            await node.until(lambda: meshes.backoff.holds(TOPIC, theirs.peer))
+            await node.until(lambda: meshes.backoff.blocks_graft(TOPIC, theirs.peer))
             assert theirs.peer not in meshes.members[TOPIC]
             given = message(now_block(1))
             assert await theirs.publish(TOPIC, given) == {member.peer}
             await node.until(lambda: node.arrived)
             assert id_of(given).hex() in theirs.rpcs("iwant", node.peer)
             assert id_of(given).hex() not in theirs.rpcs("iwant", member.peer)
-            assert node.stage.gossip.router.lazy.promises.broken(time.monotonic() + 10) == {}
+            assert node.stage.gossip.router.lazy_gossip.promises.broken(time.monotonic() + 10) == {}
             assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
     play(scene)
@@ -179,7 +181,7 @@ def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
             await connected(node, theirs)
             await theirs.js.call("tell", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
             await theirs.said("iwant", lambda wanted: wanted == "ab" * 20)
-            scores = node.stage.scores
+            scores = node.stage.scorer
             await node.until(lambda: scores.snapshot(theirs.peer).behaviour_penalty > 0.5)
             assert scores.score(theirs.peer) == 0, "few broken promises are forgiven"
 
@@ -226,7 +228,7 @@ def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
             good = message(now_block(9))
             await sender.publish(TOPIC, good)
             await witness.received(id_of(good))
-            assert node.stage.gossip.refusals == dict.fromkeys(bad, 1)
+            assert node.stage.gossip.failures == dict.fromkeys(bad, 1)
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(good).hex()]
             assert len(node.arrived) == 1
             score = (await node.call("peers", True))["peers"][sender.name]["scores"]["gossip"]
@@ -251,7 +253,7 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
             node.l1.set(RuntimeConfig(bytes(20)))
             await node.until(lambda: node.stage._signers.current is None)
             await sender.publish(TOPIC, message(now_block(1)))
-            await node.until(lambda: node.stage.gossip.refusals["no_signer"] == 1)
+            await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
             node.l1.set(RuntimeConfig(SIGNER.address))
             await node.until(lambda: node.stage._signers.current == SIGNER.address)
             content = signed(now_block(2))
@@ -259,10 +261,10 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
             for each in (once, again, last):
                 await sender.publish(TOPIC, each)
             await witness.received(id_of(last))
-            assert node.stage.gossip.refusals == {"no_signer": 1, "seen": 1}
+            assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
             assert [each.block_number for each in node.arrived] == [2, 3]
-            assert node.stage.scores.score(sender.peer) == 0
+            assert node.stage.scorer.score(sender.peer) == 0
 
     play(scene)
 
@@ -294,7 +296,7 @@ def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
                 await theirs.until(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
                 meshes = node.stage.gossip.router.meshes
                 await node.until(lambda: theirs.peer not in meshes.members[TOPIC])
-                assert meshes.backoff.holds(TOPIC, theirs.peer)
+                assert meshes.backoff.blocks_graft(TOPIC, theirs.peer)
             else:
                 assert (await theirs.state(TOPIC))["scores"] == {node.peer: 0, witness.peer: 0}
             await theirs.js.call("judge", topic=TOPIC, verdict="accept")
@@ -340,7 +342,7 @@ def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
             await theirs.js.call("judge", topic=TOPIC, verdict="ignore")
             large = large_block(1, 2000)
             assert await source.publish(large) is None
-            state = node.stage.gossip.router.peers.all[theirs.peer]
+            state = node.stage.gossip.router.peers.states[theirs.peer]
             await node.until(lambda: id_of(message(large)) in state.unwanted)
             await elsewhere.publish(TOPIC, message(large))
             await node.until(lambda: node.arrived == [large])
@@ -365,7 +367,7 @@ def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
             await connected(node, theirs)
             await theirs.publish(TOPIC, message(now_block(1)))
             await node.until(lambda: node.counted(REJECTED) == 1)
-            assert node.arrived == [] and not node.stage.gossip.refusals
+            assert node.arrived == [] and not node.stage.gossip.failures
             ours = now_block(2)
             assert await node.publish(ours) is None
             await theirs.said("messages", lambda each: each["id"] == id_of(message(ours)).hex())
@@ -396,6 +398,6 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await theirs.received(id_of(message(last)))
             assert not theirs.copies(id_of(message(missed))) or _told_before_sent(theirs, id_of(message(missed)))
             await theirs.in_mesh_with(node, TOPIC)
-            assert node.stage.scores.snapshot(theirs.peer).behaviour_penalty == 0
+            assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
 
     play(scene)

@@ -62,7 +62,7 @@ def test_they_get_a_block_in_the_bytes_of_its_fork(tmp_path: Path, version: int)
                 for number, payload in node.blocks.items():
                     answer, content = await theirs.request(node, protocol, request(number))
                     assert answer[:5] == b"\0" + struct.pack("<I", 1 if version >= 3 else 0)
-                    assert content == block_message.signed_part(payload, version)
+                    assert content == block_message.encode_signed_part(payload, version)
 
     play(scene)
 
@@ -139,7 +139,7 @@ def want(node: P2pNode, above: ExecutionPayload, head: int) -> None:
 
 
 def counts(node: P2pNode, theirs: GossipPeer) -> ResponseCounts:
-    return node.stage.scores.application.counts(theirs.peer)
+    return node.stage.scorer.application.counts(theirs.peer)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -197,7 +197,7 @@ def bad_answers(rollup: RollupConfig, right: ExecutionPayload) -> dict[str, byte
         "no snappy": good[:5] + b"nothing of the kind",
         "larger than it may be decompressed": good[:5] + compress_framed(bytes((10 << 20) + 1)),
         "larger than it may be": good[:5] + ten_mebibytes,
-        "truncated SSZ": good[:5] + compress_framed(block_message.signed_part(right, 4)[:-1]),
+        "truncated SSZ": good[:5] + compress_framed(block_message.encode_signed_part(right, 4)[:-1]),
         "another number": other,
     }
 
@@ -219,7 +219,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
             }.items():
                 await theirs.answer(3, answer, broken=name == "broken off")
                 before, asked = counts(node, theirs), len(theirs.asked())
-                node.stage.scores.application._counts.clear()
+                node.stage.scorer.application._counts.clear()
                 planner._buckets = RequestLimiter()
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
@@ -250,7 +250,7 @@ def test_an_error_makes_them_wait(tmp_path: Path) -> None:
             await theirs.js.event("asked", by(number=4))
             assert time.monotonic() - began >= 1.5 / PEER_RATE
             await node.until(lambda: counts(node, theirs).error_responses > 1.5)
-            assert -2 <= node.stage.scores.score(theirs.peer) <= -1.5
+            assert -2 <= node.stage.scorer.score(theirs.peer) <= -1.5
 
     play(scene)
 
@@ -295,8 +295,8 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
                 await node.until(lambda rejected=rejected: theirs.asked() == [7] * rejected)
                 assert node.arrived == []
                 await theirs.answer(7, payload_by_number.encode_block(rollup, wrong[6]))
-            assert node.stage.scores.score(theirs.peer) < -100
-            node.stage.keeper.save()
+            assert node.stage.scorer.score(theirs.peer) < -100
+            node.stage.score_service.save()
             await theirs.js.event("peer:disconnect", by(peer=node.peer))
             with pytest.raises(JsFailure):
                 await theirs.dial(node)

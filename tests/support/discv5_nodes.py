@@ -47,7 +47,7 @@ def record_of(
 ) -> Enr:
     """The signed record of some node."""
     address = ipaddress.ip_address(ip) if ip else None
-    return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).record
+    return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).enr
 
 
 def contact_of(record: Enr) -> Contact:
@@ -72,11 +72,11 @@ class Node:
 
     @property
     def record(self) -> Enr:
-        return self.service.local.record
+        return self.service.local_enr.enr
 
     @property
     def contact(self) -> Contact:
-        return Contact(self.service.channel.node_id, self.record.public_key, self.at, self.record)
+        return Contact(self.service.codec.node_id, self.record.public_key, self.at, self.record)
 
     @property
     def known(self) -> set[bytes]:
@@ -111,11 +111,11 @@ class Network:
         hides: bool = False,
     ) -> Node:
         """A node; its record says where it is unless it `hides`, or says another address."""
-        settings = Discv5Settings(chain, restricted_to, learns_address=learns)
+        settings = Discv5Settings(chain, restricted_to, learn_address=learns)
         advertised = AdvertisedEndpoint(chain, None if hides else says or at.ip, at.port, at.port)
         local = LocalEnr(secret_of(name), advertised, 1)
         node = Node(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
-        node.service.wanted = wanted
+        node.service.peers_wanted = wanted
         self.nodes[at] = node
         return node
 
@@ -137,7 +137,7 @@ class Network:
 
     def inject(self, sender: Endpoint, datagram: bytes, to: Endpoint) -> None:
         """A datagram with this address of its sender, true or not."""
-        self.nodes[to].service.receive(datagram, sender, self.now)
+        self.nodes[to].service.receive_datagram(datagram, sender, self.now)
         self._collect(self.nodes[to])
 
     def _step(self, end: float) -> None:
@@ -154,11 +154,11 @@ class Network:
     def _arrive(self, sender: Endpoint, sending: OutgoingPacket) -> None:
         node = self.nodes.get(sending.endpoint)
         if node is not None:
-            node.service.receive(sending.datagram, sender, self.now)
+            node.service.receive_datagram(sending.datagram, sender, self.now)
             self._collect(node)
 
     def _collect(self, node: Node) -> None:
-        for output in node.service.take():
+        for output in node.service.take_outputs():
             if isinstance(output, ChainNodeFound):
                 node.found.append(output)
             elif not isinstance(output, OutgoingPacket):

@@ -58,11 +58,11 @@ class Said:
         self.rpcs = rpcs
         self.subscriptions = [each for rpc in rpcs for each in rpc.subscriptions]
         self.messages: list[PubsubMessage] = [each for rpc in rpcs for each in rpc.messages]
-        self.have = [each for control in controls for each in control.have]
-        self.want = [each for control in controls for each in control.want]
+        self.ihave = [each for control in controls for each in control.ihave]
+        self.iwant = [each for control in controls for each in control.iwant]
         self.graft = [each for control in controls for each in control.graft]
         self.prune: list[Prune] = [each for control in controls for each in control.prune]
-        self.dont_want = [each for control in controls for each in control.dont_want]
+        self.idontwant = [each for control in controls for each in control.idontwant]
 
 
 class World:
@@ -104,7 +104,7 @@ class World:
 
     def tell(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
         """The peer says something well-formed; what of it is to be judged."""
-        found = self.router.receive(peer, encode_rpc(rpc), self.now)
+        found = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
         assert not isinstance(found, MalformedRpc)
         return found
 
@@ -119,7 +119,7 @@ class World:
     def accept(self, peer: bytes, content: bytes) -> int:
         """The peer sends a message that is accepted; to how many it goes on."""
         (incoming,) = self.message(peer, content)
-        return self.router.verdict(incoming.id, ValidationResult.ACCEPT, self.now)
+        return self.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self.now)
 
     def said(self, peer: bytes) -> Said:
         """What was said to a peer since the last call."""
@@ -194,7 +194,7 @@ class Network:
                 self._arrive(name, source, data)
             else:
                 self.arrived[data][name] = self.now
-                router.verdict(data, ValidationResult.ACCEPT, self.now)
+                router.report_validation_result(data, ValidationResult.ACCEPT, self.now)
             self._pump(name)
         self.now = end
 
@@ -205,7 +205,7 @@ class Network:
     def _arrive(self, name: bytes, source: bytes, frame: bytes) -> None:
         length = varint.decode(frame)
         assert length is not None
-        found = self.routers[name].receive(source, frame[length[1] :], self.now)
+        found = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
         assert not isinstance(found, MalformedRpc)
         for incoming in found:
             self._at(0.003, "judge", name, data=incoming.id)

@@ -82,5 +82,5 @@ def signed(
     payload: ExecutionPayload, version: int = 4, signer: LocalSigner = SIGNER, chain_id: int = CHAIN_ID
 ) -> bytes:
     """The decompressed gossip message of a block."""
-    part = block_message.signed_part(payload, version)
+    part = block_message.encode_signed_part(payload, version)
     return signer.sign(chain_id, part) + part

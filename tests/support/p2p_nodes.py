@@ -171,7 +171,7 @@ class P2pNode:
 
     async def in_mesh(self) -> None:
         """Waits until the mesh of the present topic has a member."""
-        await self.until(lambda: self.stage.gossip.mesh(time.time()))
+        await self.until(lambda: self.stage.gossip.mesh_size(time.time()))
 
     def counted(self, start: str) -> float:
         """The sum of the metrics whose lines begin so."""

@@ -45,10 +45,10 @@ def test_a_message_packet_is_read_and_made() -> None:
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.MessagePacket)
     assert (packet.source, packet.nonce) == (NODE_A, bytes.fromhex(MESSAGE["nonce"]))
-    plain = crypto.unseal(key, packet.nonce, packet.sealed, packet.data)
+    plain = crypto.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(MESSAGE)
     header = packets.message_header(NODE_A, NODE_B, packet.nonce, IV)
-    assert header.packet(crypto.seal(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
+    assert header.packet(crypto.encrypt(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
 
 
 def test_a_whoareyou_packet_is_read_and_made() -> None:
@@ -65,15 +65,15 @@ def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
     datagram, challenge = bytes.fromhex(vector["packet"]), bytes.fromhex(vector["challenge"])
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.HandshakePacket)
-    assert packet.source == NODE_A and packet.ephemeral_key == bytes.fromhex(vector["ephemeral_key"])
+    assert packet.source == NODE_A and packet.ephemeral_public_key == bytes.fromhex(vector["ephemeral_key"])
     assert bool(packet.record) == vector["has_record"]
     if packet.record:
         assert decode_enr(packet.record).node_id == NODE_A
-    digest = crypto.identity_digest(challenge, packet.ephemeral_key, NODE_B)
-    assert crypto.verify(crypto.public_key(SECRET_A), packet.signature, digest)
-    key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_key, SECRET_B), challenge, NODE_A, NODE_B)
+    digest = crypto.id_signature_hash(challenge, packet.ephemeral_public_key, NODE_B)
+    assert crypto.verify(crypto.public_key(SECRET_A), packet.id_signature, digest)
+    key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B)
     assert key == bytes.fromhex(vector["read_key"])
-    plain = crypto.unseal(key, packet.nonce, packet.sealed, packet.data)
+    plain = crypto.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(vector)
     header = packets.handshake_header(
         *(NODE_A, NODE_B, packet.nonce, IV),
@@ -81,7 +81,7 @@ def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
         ephemeral_key=crypto.public_key(bytes.fromhex(vector["ephemeral_secret"])),
         record=packet.record,
     )
-    assert header.packet(crypto.seal(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
+    assert header.packet(crypto.encrypt(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
 
 
 def test_ecdh() -> None:
@@ -101,15 +101,15 @@ def test_identity_signature() -> None:
     def value(name: str) -> bytes:
         return raw("identity_signature", name)
 
-    digest = crypto.identity_digest(value("challenge"), value("ephemeral_key"), value("node_b"))
+    digest = crypto.id_signature_hash(value("challenge"), value("ephemeral_key"), value("node_b"))
     assert crypto.sign(value("secret"), digest) == value("signature")
     assert crypto.verify(crypto.public_key(value("secret")), value("signature"), digest)
 
 
 def test_sealing() -> None:
     key, nonce, plain, data, sealed = (raw("seal", name) for name in ("key", "nonce", "plain", "data", "sealed"))
-    assert crypto.seal(key, nonce, plain, data) == sealed
-    assert crypto.unseal(key, nonce, sealed, data) == plain
+    assert crypto.encrypt(key, nonce, plain, data) == sealed
+    assert crypto.decrypt(key, nonce, sealed, data) == plain
 
 
 def test_the_example_of_a_node_record() -> None:

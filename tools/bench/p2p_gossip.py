@@ -57,7 +57,7 @@ class World:
         self._peers = [number.to_bytes(4, "big") for number in range(peers)]
         for number, peer in enumerate(self._peers):
             self._router.add_peer(peer, MESHSUB_12, number % 2 == 0, [f"10.0.{number // 200}.{number % 200}"])
-            self._router.receive(peer, hello, self._now)
+            self._router.receive_rpc(peer, hello, self._now)
         signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, self._now)
         self._validator = BlockValidator(chain_config(GENESIS_TIME), signers)
@@ -69,13 +69,13 @@ class World:
             self._accept(encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, b"\x08" + b"\x1c" + bytes([number] * 8))])))
             for peer in self._chance.sample(self._peers, 20):
                 ids = [self._chance.randbytes(20) for _ in range(3)]
-                self._router.receive(peer, encode_rpc(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now)
-            self._now += self._params.heartbeat
+                self._router.receive_rpc(peer, encode_rpc(Rpc(control=ControlMessage([IHave(TOPIC, ids)]))), self._now)
+            self._now += self._params.heartbeat_interval
             start = time.process_time()
             self._router.heartbeat(self._now)
             spent += time.process_time() - start
             self._write_all()
-        return 100 * spent / (count * self._params.heartbeat)
+        return 100 * spent / (count * self._params.heartbeat_interval)
 
     def block_milliseconds(self, count: int) -> float:
         """Median time from a message's bytes to the verdict, with the frames for the mesh queued."""
@@ -94,13 +94,13 @@ class World:
         return encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, message)]))
 
     def _accept(self, raw: bytes) -> None:
-        found = self._router.receive(self._chance.choice(self._peers), raw, self._now)
+        found = self._router.receive_rpc(self._chance.choice(self._peers), raw, self._now)
         assert not isinstance(found, MalformedRpc)
         for incoming in found:
-            judgement = self._validator.judge(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
+            judgement = self._validator.validate(TOPICS[incoming.topic], incoming.content, GENESIS_TIME, self._now)
             if len(raw) > 1000:
-                assert judgement.verdict is ValidationResult.ACCEPT, str(judgement)
-            self._router.verdict(incoming.id, ValidationResult.ACCEPT, self._now)
+                assert judgement.result is ValidationResult.ACCEPT, str(judgement)
+            self._router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self._now)
 
     def _write_all(self) -> None:
         for peer in self._router.take_ready():

@@ -43,7 +43,7 @@ def has_beacon_root(version: int) -> bool:
     return version >= _FIRST_WITH_BEACON_ROOT
 
 
-def signed_part(payload: ExecutionPayload, version: int) -> bytes:
+def encode_signed_part(payload: ExecutionPayload, version: int) -> bytes:
     """What stands after the signature; SszError for a payload that does not fit the version."""
     encoded = ssz.encode(payload, version)
     if not has_beacon_root(version):
@@ -53,7 +53,7 @@ def signed_part(payload: ExecutionPayload, version: int) -> bytes:
     return payload.parent_beacon_root + encoded
 
 
-def compose(signature: bytes, part: bytes) -> bytes:
+def encode_message(signature: bytes, part: bytes) -> bytes:
     """The message as it is published."""
     return snappy.compress(signature + part)
 
@@ -63,7 +63,7 @@ def split_signature(content: bytes) -> SignedBlock:
     return SignedBlock(content[:SIGNATURE_SIZE], content[SIGNATURE_SIZE:])
 
 
-def read_signed_part(part: bytes, version: int) -> DecodedPayload:
+def decode_signed_part(part: bytes, version: int) -> DecodedPayload:
     """The block in what was signed; SszError for malformed bytes."""
     if not has_beacon_root(version):
         return ssz.decode(part, version)

@@ -32,7 +32,7 @@ class DecodedPayload(NamedTuple):
     """A payload read, and how many withdrawals it had (an L2 block has none)."""
 
     payload: ExecutionPayload
-    withdrawals: int
+    withdrawal_count: int
 
 
 class _Extras(NamedTuple):

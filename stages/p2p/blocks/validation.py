@@ -47,7 +47,7 @@ class ValidationFailure(Enum):
         return self.value[0]
 
     @property
-    def verdict(self) -> ValidationResult:
+    def result(self) -> ValidationResult:
         """What follows for the message."""
         return self.value[1]
 
@@ -60,13 +60,13 @@ class ValidationFailure(Enum):
 class BlockValidation(NamedTuple):
     """The verdict on a message; `payload` is there whenever it could be read, `fault` unless it is accepted."""
 
-    verdict: ValidationResult
+    result: ValidationResult
     payload: ExecutionPayload | None = None
-    fault: ValidationFailure | None = None
+    failure: ValidationFailure | None = None
     detail: str = ""
 
     def __str__(self) -> str:
-        return "accepted" if self.fault is None else f"{self.fault.name.lower()}: {self.detail}"
+        return "accepted" if self.failure is None else f"{self.failure.name.lower()}: {self.detail}"
 
 
 class SeenBlocks:
@@ -90,24 +90,24 @@ class BlockValidator:
     def __init__(self, config: RollupConfig, signers: UnsafeBlockSigners, oldest: float = 60.0) -> None:
         self.signers = signers
         self._config = config
-        self._oldest = int(oldest)
+        self._max_age = int(oldest)
         self._seen = {version: SeenBlocks() for version in block_message.VERSIONS}
 
-    def judge(self, version: int, content: bytes | SnappyFailure, unix_time: float, now: float) -> BlockValidation:
+    def validate(self, version: int, content: bytes | SnappyFailure, unix_time: float, now: float) -> BlockValidation:
         """The verdict on a decompressed message of a topic's version. `unix_time` is the time of day in seconds,
         `now` that of the clock that signer rotations are timed by."""
         if isinstance(content, SnappyFailure):
-            return _refused(ValidationFailure.SNAPPY, content.value)
+            return _failed(ValidationFailure.SNAPPY, content.value)
         if len(content) < block_message.MIN_BYTES:
-            return _refused(ValidationFailure.TOO_SMALL, len(content))
+            return _failed(ValidationFailure.TOO_SMALL, len(content))
         block = block_message.split_signature(content)
         bad_signature = self._check_signer(block, now)
         if bad_signature:
             return bad_signature
         try:
-            read = block_message.read_signed_part(block.signed_part, version)
+            read = block_message.decode_signed_part(block.signed_part, version)
         except SszError as error:
-            return _refused(ValidationFailure.SSZ, error)
+            return _failed(ValidationFailure.SSZ, error)
         return (
             self._check_time(read.payload, int(unix_time))
             or self._check_content(read)
@@ -117,48 +117,48 @@ class BlockValidator:
 
     def _check_signer(self, block: block_message.SignedBlock, now: float) -> BlockValidation | None:
         if self.signers.current is None:
-            return _refused(ValidationFailure.NO_SIGNER)
+            return _failed(ValidationFailure.NO_SIGNER)
         signer = recover_signer(signing_hash(self._config.l2_chain_id, block.signed_part), block.signature)
         if signer is None:
-            return _refused(ValidationFailure.SIGNATURE)
+            return _failed(ValidationFailure.SIGNATURE)
         return (
-            None if self.signers.accept(signer, now) else _refused(ValidationFailure.WRONG_SIGNER, f"0x{signer.hex()}")
+            None if self.signers.accept(signer, now) else _failed(ValidationFailure.WRONG_SIGNER, f"0x{signer.hex()}")
         )
 
     def _check_time(self, payload: ExecutionPayload, unix_time: int) -> BlockValidation | None:
-        if payload.timestamp < unix_time - self._oldest:
-            return _refused(ValidationFailure.TOO_OLD, unix_time - payload.timestamp, payload=payload)
+        if payload.timestamp < unix_time - self._max_age:
+            return _failed(ValidationFailure.TOO_OLD, unix_time - payload.timestamp, payload=payload)
         if payload.timestamp > unix_time + FUTURE_SECONDS:
-            return _refused(ValidationFailure.FUTURE, payload.timestamp - unix_time, payload=payload)
+            return _failed(ValidationFailure.FUTURE, payload.timestamp - unix_time, payload=payload)
         return None
 
     def _check_content(self, read: DecodedPayload) -> BlockValidation | None:
         """Checks 7 to 10. Which fields there are follows from the version, so that values are left to check; the hash
         is that of a block without withdrawals, so these are looked at before it."""
         payload = read.payload
-        if read.withdrawals:
-            return _refused(ValidationFailure.WITHDRAWALS, read.withdrawals, payload=payload)
+        if read.withdrawal_count:
+            return _failed(ValidationFailure.WITHDRAWALS, read.withdrawal_count, payload=payload)
         actual = payload_block_hash(payload)
         if actual != payload.block_hash:
-            return _refused(
+            return _failed(
                 ValidationFailure.BLOCK_HASH, f"0x{actual.hex()}", f"0x{payload.block_hash.hex()}", payload=payload
             )
         if payload.blob_gas_used and not self._config.schedule().l2(payload.timestamp).da_footprint:
-            return _refused(ValidationFailure.BLOB_GAS_USED, payload.blob_gas_used, payload=payload)
+            return _failed(ValidationFailure.BLOB_GAS_USED, payload.blob_gas_used, payload=payload)
         if payload.excess_blob_gas:
-            return _refused(ValidationFailure.EXCESS_BLOB_GAS, payload.excess_blob_gas, payload=payload)
+            return _failed(ValidationFailure.EXCESS_BLOB_GAS, payload.excess_blob_gas, payload=payload)
         return None
 
     def _check_height(self, payload: ExecutionPayload, version: int) -> BlockValidation | None:
         """The last check: a block that passes it is remembered."""
         hashes = self._seen[version].at(payload.block_number)
         if len(hashes) > MAX_BLOCKS_PER_HEIGHT:
-            return _refused(ValidationFailure.TOO_MANY_AT_HEIGHT, len(hashes), payload.block_number, payload=payload)
+            return _failed(ValidationFailure.TOO_MANY_AT_HEIGHT, len(hashes), payload.block_number, payload=payload)
         if payload.block_hash in hashes:
-            return _refused(ValidationFailure.SEEN, payload=payload)
+            return _failed(ValidationFailure.SEEN, payload=payload)
         hashes.append(payload.block_hash)
         return None
 
 
-def _refused(fault: ValidationFailure, *values: object, payload: ExecutionPayload | None = None) -> BlockValidation:
-    return BlockValidation(fault.verdict, payload, fault, fault.text.format(*values))
+def _failed(fault: ValidationFailure, *values: object, payload: ExecutionPayload | None = None) -> BlockValidation:
+    return BlockValidation(fault.result, payload, fault, fault.text.format(*values))

@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketC
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 
-TIMEOUT = 0.7
+CALL_TIMEOUT = 0.7
 """Seconds for an answer; a handshake starts them anew."""
 MAX_ACTIVE_CALLS = 128
 MAX_WAITING = 4
@@ -51,7 +51,7 @@ class CallResult(NamedTuple):
     """The end of a call: it was answered (by a PONG, or with the call's records) or not."""
 
     call: OutgoingCall
-    is_answered: bool
+    answered: bool
     pong: messages.Pong | None = None
 
 
@@ -80,7 +80,7 @@ class ActiveCalls:
         """How many calls for this purpose are under way."""
         return sum(call.purpose is purpose for call in self._active.values())
 
-    def is_busy(self, node: NodeId) -> bool:
+    def has_call(self, node: NodeId) -> bool:
         """Whether a node is being asked something."""
         return node in self._active
 
@@ -98,21 +98,21 @@ class ActiveCalls:
         waiting.append(call)
         return True
 
-    def challenged(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
+    def handle_whoareyou(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
         """Answers a challenge; False if it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
         if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
             return False
         del self._by_nonce[whoareyou.nonce]
-        datagram = self._channel.answer(call.contact, whoareyou, own, call.plain)
+        datagram = self._channel.encode_handshake(call.contact, whoareyou, own, call.plain)
         if datagram is None:
             return False
         call.handshakes += 1
-        call.deadline = now + TIMEOUT
+        call.deadline = now + CALL_TIMEOUT
         self.outbox.append(OutgoingPacket(datagram, sender))
         return True
 
-    def answered(self, delivered: AuthenticMessage, own: Enr, now: float) -> CallResult | bool | None:
+    def handle_response(self, delivered: AuthenticMessage, own: Enr, now: float) -> CallResult | bool | None:
         """Takes a response: the outcome if the call is complete, None if more is to come, False if nobody asked."""
         call = self._active.get(delivered.node)
         message = delivered.message
@@ -142,8 +142,8 @@ class ActiveCalls:
         )
         call.plain = messages.encode(request)
         node, endpoint = call.contact.node_id, call.contact.endpoint
-        sealed = self._channel.seal(node, endpoint, call.plain) or self._channel.knock(node)
-        call.nonce, call.deadline = sealed.nonce, now + TIMEOUT
+        sealed = self._channel.encode_message(node, endpoint, call.plain) or self._channel.encode_random(node)
+        call.nonce, call.deadline = sealed.nonce, now + CALL_TIMEOUT
         self._active[node] = self._by_nonce[sealed.nonce] = call
         self.outbox.append(OutgoingPacket(sealed.datagram, endpoint))
 

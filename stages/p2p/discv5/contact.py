@@ -35,6 +35,6 @@ def log_distance(one: NodeId, other: NodeId) -> int:
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_length()
 
 
-def closeness(node: NodeId, target: NodeId) -> int:
+def xor_distance(node: NodeId, target: NodeId) -> int:
     """A key to sort nodes by, nearest to the target first."""
     return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")

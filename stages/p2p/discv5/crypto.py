@@ -18,8 +18,8 @@ TAG_SIZE = 16
 SIGNATURE_SIZE = 64
 PUBLIC_KEY_SIZE = 33
 
-_AGREEMENT = b"discovery v5 key agreement"
-_PROOF = b"discovery v5 identity proof"
+_KEY_AGREEMENT_INFO = b"discovery v5 key agreement"
+_ID_SIGNATURE_TEXT = b"discovery v5 identity proof"
 
 
 class CryptoError(ValueError):
@@ -37,7 +37,7 @@ class HeaderMask:
 
 
 def public_key(secret: bytes) -> bytes:
-    """The compressed public key of a private key; CryptoError for a number outside of the group."""
+    """The compress_public_key public key of a private key; CryptoError for a number outside of the group."""
     try:
         key: bytes = PrivateKey(secret).public_key.format()
     except (ValueError, TypeError):
@@ -45,8 +45,8 @@ def public_key(secret: bytes) -> bytes:
     return key
 
 
-def compressed(point: bytes) -> bytes:
-    """The compressed form of a public key of 64 (bare), 65 or 33 bytes."""
+def compress_public_key(point: bytes) -> bytes:
+    """The compress_public_key form of a public key of 64 (bare), 65 or 33 bytes."""
     try:
         key: bytes = PublicKey(b"\x04" + point if len(point) == 64 else point).format()
     except ValueError:
@@ -55,7 +55,7 @@ def compressed(point: bytes) -> bytes:
 
 
 def node_id(key: bytes) -> NodeId:
-    """The node id of a compressed public key."""
+    """The node id of a compress_public_key public key."""
     try:
         return keccak256(PublicKey(key).format(compressed=False)[1:])
     except ValueError:
@@ -63,7 +63,7 @@ def node_id(key: bytes) -> NodeId:
 
 
 def ecdh(key: bytes, secret: bytes) -> bytes:
-    """The shared point, compressed."""
+    """The shared point, compress_public_key."""
     try:
         shared: bytes = PublicKey(key).multiply(secret).format()
     except ValueError:
@@ -74,7 +74,7 @@ def ecdh(key: bytes, secret: bytes) -> bytes:
 def derive_keys(shared: bytes, challenge: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
     """The keys by which the initiator and the recipient of a handshake write."""
     extracted = hmac.digest(challenge, shared, "sha256")
-    keys = hmac.digest(extracted, _AGREEMENT + initiator + recipient + b"\x01", "sha256")
+    keys = hmac.digest(extracted, _KEY_AGREEMENT_INFO + initiator + recipient + b"\x01", "sha256")
     return keys[:KEY_SIZE], keys[KEY_SIZE:]
 
 
@@ -93,17 +93,17 @@ def verify(key: bytes, signature: bytes, digest: bytes) -> bool:
         return False
 
 
-def identity_digest(challenge: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
+def id_signature_hash(challenge: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
     """What the initiator of a handshake signs."""
-    return hashlib.sha256(_PROOF + challenge + ephemeral_key + recipient).digest()
+    return hashlib.sha256(_ID_SIGNATURE_TEXT + challenge + ephemeral_key + recipient).digest()
 
 
-def seal(key: bytes, nonce: bytes, plain: bytes, data: bytes) -> bytes:
+def encrypt(key: bytes, nonce: bytes, plain: bytes, data: bytes) -> bytes:
     """The sealed message, bound to `data`."""
     return AESGCM(key).encrypt(nonce, plain, data)
 
 
-def unseal(key: bytes, nonce: bytes, sealed: bytes, data: bytes) -> bytes | None:
+def decrypt(key: bytes, nonce: bytes, sealed: bytes, data: bytes) -> bytes | None:
     """The message; None if it was not sealed with this key, nonce and data."""
     try:
         return AESGCM(key).decrypt(nonce, sealed, data)

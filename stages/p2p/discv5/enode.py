@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.discv5.enr import PREFIX, Enr, EnrError, parse_enr
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
-_LONGEST = 600
+_MAX_URL_CHARACTERS = 600
 
 
 class BootnodeError(ValueError):
@@ -27,7 +27,7 @@ class Enode(NamedTuple):
     port: int
 
     @property
-    def name(self) -> str | None:
+    def host_name(self) -> str | None:
         """The host name to resolve; None for an address."""
         return None if self.address is not None else self.host
 
@@ -55,7 +55,7 @@ def parse_bootnode(text: str) -> Enr | Enode:
 
 def _parse_enode(text: str) -> Enode:
     """`enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else that of the host."""
-    if len(text) > _LONGEST or not text.startswith("enode://"):
+    if len(text) > _MAX_URL_CHARACTERS or not text.startswith("enode://"):
         raise BootnodeError("expected enr:... or enode://...")
     url = urlsplit(text)
     if not _KEY.fullmatch(url.username or "") or not url.hostname:
@@ -68,7 +68,7 @@ def _parse_enode(text: str) -> Enode:
         port = int(given[0])
     if not 0 < port <= 0xFFFF:
         raise BootnodeError("no UDP port from 1 to 65535")
-    return Enode(crypto.compressed(bytes.fromhex(url.username or "")), _host(url.hostname), port)
+    return Enode(crypto.compress_public_key(bytes.fromhex(url.username or "")), _host(url.hostname), port)
 
 
 def _host(host: str) -> str:

@@ -16,13 +16,13 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 
-LONGEST = 300
+MAX_RECORD_BYTES = 300
 PREFIX = "enr:"
 OPSTACK = b"opstack"
-_IDENTITY = b"v4"
-_REMEMBERED = 1024
-_LONGEST_TEXT = len(PREFIX) + 4 * (LONGEST + 2) // 3
-_FAMILIES = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
+_IDENTITY_SCHEME = b"v4"
+_CACHE_SIZE = 1024
+_MAX_TEXT_CHARACTERS = len(PREFIX) + 4 * (MAX_RECORD_BYTES + 2) // 3
+_ENDPOINT_KEYS = {4: (b"ip", b"udp", b"tcp"), 6: (b"ip6", b"udp6", b"tcp6")}
 
 
 class EnrError(ValueError):
@@ -98,12 +98,12 @@ class Enr:
     @cached_property
     def _addresses(self) -> dict[int, tuple[Endpoint | None, Endpoint | None]]:
         """UDP and TCP address by IP version."""
-        return {version: (self._address(version, 1), self._address(version, 2)) for version in _FAMILIES}
+        return {version: (self._address(version, 1), self._address(version, 2)) for version in _ENDPOINT_KEYS}
 
     def _address(self, version: int, kind: int) -> Endpoint | None:
-        names = _FAMILIES[version]
+        names = _ENDPOINT_KEYS[version]
         ip = _ip(self.value(names[0]), version)
-        port = self._port(names[kind]) or self._port(_FAMILIES[4][kind])
+        port = self._port(names[kind]) or self._port(_ENDPOINT_KEYS[4][kind])
         return Endpoint(ip, port) if ip is not None and port else None
 
     def _port(self, name: bytes) -> int:
@@ -121,24 +121,24 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
 def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
     """Makes our own record of byte strings by key; `id` and `secp256k1` are added. EnrError if it is too long."""
     key = crypto.public_key(secret)
-    strings = {**values, b"id": _IDENTITY, b"secp256k1": key}
+    strings = {**values, b"id": _IDENTITY_SCHEME, b"secp256k1": key}
     pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}
     content = [rlp.encode_int(seq)]
     for name, value in pairs.items():
         content += (rlp.encode_bytes(name), value)
     signature = crypto.sign(secret, keccak256(rlp.encode_list(content)))
     raw = rlp.encode_list([rlp.encode_bytes(signature), *content])
-    if len(raw) > LONGEST:
-        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+    if len(raw) > MAX_RECORD_BYTES:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     return Enr(raw, seq, pairs, key, crypto.node_id(key))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
     """Reads a record and checks its signature; EnrError says what is wrong with it. The records read last are
     remembered, as nodes tell the same ones again and again."""
-    if len(raw) > LONGEST:
-        raise EnrError(f"node record of {len(raw)} bytes, more than {LONGEST}")
+    if len(raw) > MAX_RECORD_BYTES:
+        raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:
         items = rlp.split(raw)
         if len(items) < 2 or len(items) % 2:
@@ -160,7 +160,7 @@ def decode_enr(raw: bytes) -> Enr:
 
 def parse_enr(text: str) -> Enr:
     """Reads the text form; EnrError says what is wrong with it."""
-    if len(text) > _LONGEST_TEXT or not text.isascii() or not text.startswith(PREFIX):
+    if len(text) > _MAX_TEXT_CHARACTERS or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
     body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")
     try:
@@ -183,7 +183,7 @@ def _pairs(items: list[bytes]) -> dict[bytes, bytes]:
 
 
 def _key(pairs: Mapping[bytes, bytes]) -> bytes:
-    if pairs.get(b"id") != rlp.encode_bytes(_IDENTITY):
+    if pairs.get(b"id") != rlp.encode_bytes(_IDENTITY_SCHEME):
         raise EnrError("node record of another identity scheme than v4")
     if b"secp256k1" not in pairs:
         raise EnrError("node record without a public key")

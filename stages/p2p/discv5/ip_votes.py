@@ -6,8 +6,8 @@ from collections import Counter, OrderedDict
 from rollup_node.stages.p2p.addresses.ip import is_plausible_ip, network_prefix
 from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 
-FRESH_SECONDS = 300.0
-FEWEST_VOTES = 10
+VOTE_SECONDS = 300.0
+MIN_VOTES = 10
 _MAX_VOTES = 200
 
 
@@ -32,9 +32,9 @@ class IpVotes:
 
     def winner(self, now: float) -> Endpoint | None:
         """The address that more than half of the fresh votes name; None if they are too few or not of one mind."""
-        while self._votes and next(iter(self._votes.values()))[1] <= now - FRESH_SECONDS:
+        while self._votes and next(iter(self._votes.values()))[1] <= now - VOTE_SECONDS:
             self._votes.popitem(last=False)
-        if len(self._votes) < FEWEST_VOTES:
+        if len(self._votes) < MIN_VOTES:
             return None
         ((address, count),) = Counter(seen for seen, _ in self._votes.values()).most_common(1)
         return address if 2 * count > len(self._votes) else None

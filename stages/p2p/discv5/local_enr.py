@@ -17,7 +17,7 @@ class AdvertisedEndpoint:
     udp: int
     tcp: int
 
-    def values(self) -> dict[bytes, bytes]:
+    def enr_values(self) -> dict[bytes, bytes]:
         """The record's values by key."""
         found = {OPSTACK: OpStackEntry(self.chain_id).encode()}
         if self.ip is None:
@@ -37,19 +37,19 @@ class LocalEnr:
     def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
         self._secret = secret
         self.advertised = advertised
-        fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.values())
-        self.record = former if former is not None and former.pairs == fresh.pairs else fresh
+        fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.enr_values())
+        self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
 
-    def move(self, endpoint: Endpoint) -> bool:
+    def set_endpoint(self, endpoint: Endpoint) -> bool:
         """Says that discovery reaches us here; whether that is new."""
-        return self.advertise(
+        return self.update(
             AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
         )
 
-    def advertise(self, advertised: AdvertisedEndpoint) -> bool:
+    def update(self, advertised: AdvertisedEndpoint) -> bool:
         """Says this from now on; whether that is new."""
         if advertised == self.advertised:
             return False
         self.advertised = advertised
-        self.record = sign_enr(self._secret, self.record.seq + 1, advertised.values())
+        self.enr = sign_enr(self._secret, self.enr.seq + 1, advertised.enr_values())
         return True

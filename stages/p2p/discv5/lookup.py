@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
 
 CONCURRENCY = 3
-WIDTH = 16
-MAX_ASKED = 64
+RESULT_SIZE = 16
+MAX_QUERIED = 64
 _MAX_SEEN = 256
 _DISTANCES = 3
 
@@ -27,8 +27,8 @@ class Lookup:
 
     target: NodeId
     own: NodeId
-    heard_of: dict[NodeId, Contact] = field(default_factory=dict)
-    asked: set[NodeId] = field(default_factory=set)
+    seen: dict[NodeId, Contact] = field(default_factory=dict)
+    queried: set[NodeId] = field(default_factory=set)
     waiting: set[NodeId] = field(default_factory=set)
     answered: set[NodeId] = field(default_factory=set)
     failed: set[NodeId] = field(default_factory=set)
@@ -37,27 +37,27 @@ class Lookup:
         """Hears of nodes."""
         for contact in contacts:
             if contact.node_id != self.own:
-                self.heard_of.setdefault(contact.node_id, contact)
-        if len(self.heard_of) > _MAX_SEEN:
+                self.seen.setdefault(contact.node_id, contact)
+        if len(self.seen) > _MAX_SEEN:
             kept = self._by_closeness()[:_MAX_SEEN]
-            self.heard_of = {contact.node_id: contact for contact in kept}
+            self.seen = {contact.node_id: contact for contact in kept}
 
     def next_queries(self) -> list[LookupQuery]:
         """Whom to ask now; each node is named once."""
-        free = min(CONCURRENCY - len(self.waiting), MAX_ASKED - len(self.asked))
-        fresh = [contact for contact in self._nearest() if contact.node_id not in self.asked][: max(free, 0)]
+        free = min(CONCURRENCY - len(self.waiting), MAX_QUERIED - len(self.queried))
+        fresh = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
         for contact in fresh:
-            self.asked.add(contact.node_id)
+            self.queried.add(contact.node_id)
             self.waiting.add(contact.node_id)
         return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
 
-    def answer(self, node: NodeId, found: Iterable[Contact]) -> None:
+    def add_answer(self, node: NodeId, found: Iterable[Contact]) -> None:
         """Takes the nodes that one has answered."""
         self.waiting.discard(node)
         self.answered.add(node)
         self.add(found)
 
-    def fail(self, node: NodeId) -> None:
+    def add_failure(self, node: NodeId) -> None:
         """One did not answer."""
         self.waiting.discard(node)
         self.failed.add(node)
@@ -67,18 +67,18 @@ class Lookup:
         """Whether nobody is left to be asked or waited for."""
         if self.waiting:
             return False
-        return len(self.asked) >= MAX_ASKED or all(contact.node_id in self.asked for contact in self._nearest())
+        return len(self.queried) >= MAX_QUERIED or all(contact.node_id in self.queried for contact in self._nearest())
 
     @property
     def result(self) -> list[Contact]:
         """The nearest nodes that answered, nearest first."""
-        return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:WIDTH]
+        return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:RESULT_SIZE]
 
     def _nearest(self) -> list[Contact]:
-        return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:WIDTH]
+        return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:RESULT_SIZE]
 
     def _by_closeness(self) -> list[Contact]:
-        return sorted(self.heard_of.values(), key=lambda contact: closeness(contact.node_id, self.target))
+        return sorted(self.seen.values(), key=lambda contact: xor_distance(contact.node_id, self.target))
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from rollup_node.stages.protocol import rlp
 MAX_RECORDS = 16
 """Records in all answers to one FINDNODE."""
 MAX_DISTANCES = 32
-_LONGEST_ID = 8
+_MAX_REQUEST_ID_BYTES = 8
 _RECORDS_PER_MESSAGE = 3
 
 
@@ -22,14 +22,14 @@ class Ping(NamedTuple):
     """Are you alive? My record is of this version."""
 
     request_id: bytes
-    record_seq: int
+    enr_seq: int
 
 
 class Pong(NamedTuple):
     """I am, my record is of this version, and I see you at this address."""
 
     request_id: bytes
-    record_seq: int
+    enr_seq: int
     ip: IpAddress
     port: int
 
@@ -85,7 +85,7 @@ def decode(plain: bytes) -> Discv5Message:
         if len(items) != count:
             raise MessageError(f"message of {len(items)} items")
         request_id = _bytes(items[0])
-        if len(request_id) > _LONGEST_ID:
+        if len(request_id) > _MAX_REQUEST_ID_BYTES:
             raise MessageError("request id of more than 8 bytes")
         return reader(request_id, items[1:])
     except rlp.RlpError as error:
@@ -101,10 +101,10 @@ def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
 
 def _fields(message: Discv5Message) -> list[bytes]:
     if isinstance(message, Ping):
-        return [rlp.encode_int(message.record_seq)]
+        return [rlp.encode_int(message.enr_seq)]
     if isinstance(message, Pong):
         address = rlp.encode_bytes(message.ip.packed)
-        return [rlp.encode_int(message.record_seq), address, rlp.encode_int(message.port)]
+        return [rlp.encode_int(message.enr_seq), address, rlp.encode_int(message.port)]
     if isinstance(message, FindNode):
         return [rlp.encode_list([rlp.encode_int(distance) for distance in message.distances])]
     if isinstance(message, Nodes):

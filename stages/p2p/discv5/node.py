@@ -14,24 +14,24 @@ from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
 from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
-from rollup_node.stages.p2p.discv5.lookup import WIDTH, Lookup
+from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import RoutingTable
 
-WALK_SECONDS = 5.0
+LOOKUP_INTERVAL = 5.0
 """Between two walks while peers are wanted; the first few follow each other faster."""
-REFRESH_SECONDS = 600.0
+REFRESH_INTERVAL = 600.0
 """Between two walks that only keep the table fresh."""
-TELL_AGAIN_SECONDS = 600.0
+REEMIT_SECONDS = 600.0
 ENOUGH_LIVE = 8
 """With fewer live nodes than this in the table the bootnodes are asked, ever less often."""
 MAX_LOOKUPS = 4
-_FIRST_WALK_SECONDS = 0.5
-_BOOT_SECONDS = (2.0, 60.0)
+_FIRST_LOOKUP_INTERVAL = 0.5
+_BOOTNODE_INTERVALS = (2.0, 60.0)
 _PACKETS_PER_SECOND = (200.0, 500.0)
-_MAX_CHECKS = 8
+_MAX_REVALIDATIONS = 8
 _MAX_CANDIDATES = 128
 _MAX_EMITTED = 2048
 
@@ -70,9 +70,9 @@ class Discv5Settings:
     `learns_address`: whether the majority of PONGs may move our record."""
 
     chain_id: int
-    restricted_to: tuple[Subnet, ...] = ()
-    versions: tuple[int, ...] = (4,)
-    learns_address: bool = True
+    allowed_networks: tuple[Subnet, ...] = ()
+    ip_versions: tuple[int, ...] = (4,)
+    learn_address: bool = True
 
 
 class TableStats(NamedTuple):
@@ -91,42 +91,42 @@ class Discv5Node:
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings
-        self.local = local
-        self.channel = PacketCodec(secret, random)
-        self.calls = ActiveCalls(self.channel, random)
-        self.table = RoutingTable(self.channel.node_id, settings.versions)
-        self.votes = IpVotes()
+        self.local_enr = local
+        self.codec = PacketCodec(secret, random)
+        self.calls = ActiveCalls(self.codec, random)
+        self.table = RoutingTable(self.codec.node_id, settings.ip_versions)
+        self.ip_votes = IpVotes()
         self.drops: Counter[PacketDrop] = Counter()
-        self.wanted = True
+        self.peers_wanted = True
         self.lookups: list[Lookup] = []
         self._random = random
-        self._learns_address = settings.learns_address
+        self._learn_address = settings.learn_address
         self._limit = KeyedRateLimiter(*_PACKETS_PER_SECOND)
         self._bootnodes: dict[NodeId, Contact] = {}
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
-        self._told: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
+        self._emitted: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
         self._outputs: deque[Discv5Output] = deque()
-        self._next_boot, self._boot_pause = 0.0, _BOOT_SECONDS[0]
-        self._next_walk = self._next_refresh = 0.0
-        self._walk_pause = _FIRST_WALK_SECONDS
+        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
+        self._lookup_due = self._refresh_due = 0.0
+        self._lookup_interval = _FIRST_LOOKUP_INTERVAL
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
-    def receive(self, datagram: bytes, sender: Endpoint, now: float) -> None:
+    def receive_datagram(self, datagram: bytes, sender: Endpoint, now: float) -> None:
         """Takes a datagram; nothing that it holds can fail."""
-        dropped = self._receive(datagram, sender, now)
+        dropped = self._handle_datagram(datagram, sender, now)
         if dropped is not None:
             self.drops[dropped] += 1
 
     def tick(self, now: float) -> None:
         """Does what is due; to be called several times a second."""
-        for outcome in self.calls.expire(self.local.record, now):
-            self._conclude(outcome, now)
-        self._boot(now)
-        self._check(now)
-        self._walk(now)
+        for outcome in self.calls.expire(self.local_enr.enr, now):
+            self._handle_result(outcome, now)
+        self._query_bootnodes(now)
+        self._revalidate(now)
+        self._start_due_lookup(now)
 
-    def take(self) -> list[Discv5Output]:
+    def take_outputs(self) -> list[Discv5Output]:
         """What has come of it, in order; each output is given once."""
         for sending in self.calls.outbox:
             self._send(sending)
@@ -137,32 +137,32 @@ class Discv5Node:
 
     def add_bootnodes(self, contacts: Iterable[Contact]) -> None:
         """Nodes to begin with, asked whenever few others are known."""
-        others = [contact for contact in contacts if contact.node_id != self.channel.node_id]
+        others = [contact for contact in contacts if contact.node_id != self.codec.node_id]
         self._bootnodes.update({contact.node_id: contact for contact in others if self._may_reach(contact.endpoint)})
-        self._next_boot, self._boot_pause = 0.0, _BOOT_SECONDS[0]
+        self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
 
-    def restore(self, records: Iterable[Enr], now: float) -> None:
+    def add_known_nodes(self, records: Iterable[Enr], now: float) -> None:
         """Nodes known from before; they are asked whether they are still there."""
         for record in records:
-            contact = record.contact(self.settings.versions)
+            contact = record.contact(self.settings.ip_versions)
             if contact is not None and self._may_reach(contact.endpoint):
-                self.table.offer(record, now)
+                self.table.add_seen_node(record, now)
 
     def set_address(self, advertised: AdvertisedEndpoint) -> None:
         """Our address is known (from a router), and not to be learned any more."""
-        self._learns_address = False
-        if self.local.advertise(advertised):
-            self._moved()
+        self._learn_address = False
+        if self.local_enr.update(advertised):
+            self._local_enr_updated()
 
     def start_lookup(self, target: NodeId, now: float) -> Lookup | None:
         """Begins a walk to a target; None if there are too many, or nobody to begin with."""
-        seeds = self.table.nearest(target, WIDTH)
+        seeds = self.table.closest(target, RESULT_SIZE)
         if not seeds or len(self.lookups) >= MAX_LOOKUPS:
             return None
-        lookup = Lookup(target, self.channel.node_id)
+        lookup = Lookup(target, self.codec.node_id)
         lookup.add(seeds)
         self.lookups.append(lookup)
-        self._advance(lookup, now)
+        self._advance_lookup(lookup, now)
         return lookup
 
     @property
@@ -170,7 +170,7 @@ class Discv5Node:
         """Whether an answer is waited for, so that ticks matter."""
         return bool(len(self.calls) or self._candidates)
 
-    def census(self) -> TableStats:
+    def table_stats(self) -> TableStats:
         """Who is in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
@@ -179,178 +179,182 @@ class Discv5Node:
 
     # --- answering -------------------------------------------------------------------------------------------------
 
-    def _receive(self, datagram: bytes, sender: Endpoint, now: float) -> PacketDrop | None:
+    def _handle_datagram(self, datagram: bytes, sender: Endpoint, now: float) -> PacketDrop | None:
         if not self._may_reach(sender):
             return PacketDrop.RESTRICTED
         if not self._limit.take(host_prefix(sender.ip), now):
             return PacketDrop.TOO_MANY
-        received = self.channel.receive(datagram, sender, now)
+        received = self.codec.decode(datagram, sender, now)
         if isinstance(received, PacketDrop):
             return received
         if isinstance(received, WhoAreYou):
-            is_ours = self.calls.challenged(received, sender, self.local.record, now)
+            is_ours = self.calls.handle_whoareyou(received, sender, self.local_enr.enr, now)
             return None if is_ours else PacketDrop.NOT_ASKED_FOR
         if isinstance(received, MessagePacket):
-            return self._challenge(received, sender, now)
-        return self._deliver(received, now)
+            return self._send_whoareyou(received, sender, now)
+        return self._handle_message(received, now)
 
-    def _challenge(self, packet: MessagePacket, sender: Endpoint, now: float) -> PacketDrop | None:
+    def _send_whoareyou(self, packet: MessagePacket, sender: Endpoint, now: float) -> PacketDrop | None:
         entry = self.table.get(packet.source)
-        challenge = self.channel.challenge(packet, sender, entry.contact if entry else None, now)
+        challenge = self.codec.encode_whoareyou(packet, sender, entry.contact if entry else None, now)
         if isinstance(challenge, PacketDrop):
             return challenge
         self._send(OutgoingPacket(challenge, sender))
         return None
 
-    def _deliver(self, delivered: AuthenticMessage, now: float) -> PacketDrop | None:
-        self._meet(delivered, now)
+    def _handle_message(self, delivered: AuthenticMessage, now: float) -> PacketDrop | None:
+        self._add_handshake_enr(delivered, now)
         message = delivered.message
         if isinstance(message, messages.Ping):
             sender = delivered.endpoint
-            pong = messages.Pong(message.request_id, self.local.record.seq, sender.ip, sender.port)
+            pong = messages.Pong(message.request_id, self.local_enr.enr.seq, sender.ip, sender.port)
             self._reply(delivered, [pong])
-            self._fetch_newer(delivered.node, delivered.endpoint, message.record_seq, now)
+            self._fetch_newer_enr(delivered.node, delivered.endpoint, message.enr_seq, now)
         elif isinstance(message, messages.FindNode):
             records = self._neighbours(message.distances, delivered)
             self._reply(delivered, messages.nodes_messages(message.request_id, records))
         elif isinstance(message, messages.TalkRequest):
             self._reply(delivered, [messages.TalkResponse(message.request_id, b"")])
         else:
-            outcome = self.calls.answered(delivered, self.local.record, now)
+            outcome = self.calls.handle_response(delivered, self.local_enr.enr, now)
             if outcome is False:
                 return PacketDrop.NOT_ASKED_FOR
             if isinstance(outcome, CallResult):
-                self._conclude(outcome, now)
+                self._handle_result(outcome, now)
         return None
 
     def _neighbours(self, distances: tuple[int, ...], asker: AuthenticMessage) -> list[bytes]:
         """The records for an answer; nodes of local networks are told on these only."""
-        found = [self.local.record.raw] if 0 in distances else []
+        found = [self.local_enr.enr.raw] if 0 in distances else []
         for record in self.table.at_distances(distance for distance in distances if distance):
-            contact = record.contact(self.settings.versions)
+            contact = record.contact(self.settings.ip_versions)
             if record.node_id != asker.node and contact and is_plausible_ip(contact.endpoint.ip, asker.endpoint.ip):
                 found.append(record.raw)
         return found
 
     def _reply(self, asked: AuthenticMessage, answers: Iterable[messages.Discv5Message]) -> None:
         for answer in answers:
-            sealed = self.channel.seal(asked.node, asked.endpoint, messages.encode(answer))
+            sealed = self.codec.encode_message(asked.node, asked.endpoint, messages.encode(answer))
             if sealed is not None:
                 self._send(OutgoingPacket(sealed.datagram, asked.endpoint))
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
     def _submit(self, call: OutgoingCall, now: float) -> bool:
-        return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local.record.seq, now)
+        return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _conclude(self, outcome: CallResult, now: float) -> None:
+    def _handle_result(self, outcome: CallResult, now: float) -> None:
         """Takes what came of a call."""
         call = outcome.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
-        if outcome.is_answered:
+        if outcome.answered:
             for record in call.records.values():
-                self._hear(record, endpoint.ip, now)
+                self._add_seen_enr(record, endpoint.ip, now)
             if call.contact.record is not None:
-                self._hear(call.contact.record, endpoint.ip, now)
-            self._prove(outcome, call.records.get(node) or call.contact.record, now)
+                self._add_seen_enr(call.contact.record, endpoint.ip, now)
+            self._mark_verified(outcome, call.records.get(node) or call.contact.record, now)
             if outcome.pong is not None:
-                self._vote(outcome.pong, node, endpoint, now)
-                self._fetch_newer(node, endpoint, outcome.pong.record_seq, now)
-        elif self.table.failed(node, now) is not None:
-            self._told.pop(node, None)
+                self._add_ip_vote(outcome.pong, node, endpoint, now)
+                self._fetch_newer_enr(node, endpoint, outcome.pong.enr_seq, now)
+        elif self.table.record_failure(node, now) is not None:
+            self._emitted.pop(node, None)
             self._outputs.append(NodeGone(node))
         if call.lookup is not None:
-            self._continue(call.lookup, outcome, now)
+            self._continue_lookup(call.lookup, outcome, now)
 
-    def _continue(self, lookup: Lookup, outcome: CallResult, now: float) -> None:
+    def _continue_lookup(self, lookup: Lookup, outcome: CallResult, now: float) -> None:
         node = outcome.call.contact.node_id
-        if outcome.is_answered:
-            contacts = (record.contact(self.settings.versions) for record in outcome.call.records.values())
+        if outcome.answered:
+            contacts = (record.contact(self.settings.ip_versions) for record in outcome.call.records.values())
             seen = outcome.call.contact.endpoint.ip
-            lookup.answer(node, [contact for contact in contacts if contact and self._is_usable(contact, seen)])
+            lookup.add_answer(node, [contact for contact in contacts if contact and self._is_usable(contact, seen)])
         else:
-            lookup.fail(node)
-        self._advance(lookup, now)
+            lookup.add_failure(node)
+        self._advance_lookup(lookup, now)
 
-    def _advance(self, lookup: Lookup, now: float) -> None:
+    def _advance_lookup(self, lookup: Lookup, now: float) -> None:
         while queries := lookup.next_queries():
             for query in queries:
                 call = OutgoingCall(query.contact, CallPurpose.LOOKUP, query.distances, lookup)
                 if not self._submit(call, now):
-                    lookup.fail(query.contact.node_id)
+                    lookup.add_failure(query.contact.node_id)
         if lookup.is_done and lookup in self.lookups:
             self.lookups.remove(lookup)
 
-    def _fetch_newer(self, node: NodeId, endpoint: Endpoint, seq: int, now: float) -> None:
+    def _fetch_newer_enr(self, node: NodeId, endpoint: Endpoint, seq: int, now: float) -> None:
         """Asks a node in the table for its record if there is a newer one."""
         entry = self.table.get(node)
-        if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.is_busy(node):
+        if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.has_call(node):
             self._submit(OutgoingCall(entry.contact, CallPurpose.FETCH, (0,)), now)
 
     # --- knowing ---------------------------------------------------------------------------------------------------
 
-    def _meet(self, delivered: AuthenticMessage, now: float) -> None:
+    def _add_handshake_enr(self, delivered: AuthenticMessage, now: float) -> None:
         """Hears of a node by its own handshake, if its record names the address that it uses."""
         record = delivered.record
-        contact = record.contact(self.settings.versions) if record else None
+        contact = record.contact(self.settings.ip_versions) if record else None
         if record is not None and contact is not None and contact.endpoint == delivered.endpoint:
-            self._hear(record, delivered.endpoint.ip, now)
+            self._add_seen_enr(record, delivered.endpoint.ip, now)
 
-    def _hear(self, record: Enr, teller: IpAddress, now: float) -> None:
+    def _add_seen_enr(self, record: Enr, teller: IpAddress, now: float) -> None:
         """Hears of a node that is not yet proved to be where its record says."""
         node = record.node_id
-        member = self.table.member(node)
-        if node == self.channel.node_id or (member is not None and member.record.seq >= record.seq):
+        member = self.table.get_member(node)
+        if node == self.codec.node_id or (member is not None and member.record.seq >= record.seq):
             return
-        contact = record.contact(self.settings.versions)
+        contact = record.contact(self.settings.ip_versions)
         if contact is None or not self._is_usable(contact, teller):
             return
-        self.table.offer(record, now)
-        if self.wanted and self._is_ours(record) and self._told.get(node, (-1, 0.0))[0] < record.seq:
+        self.table.add_seen_node(record, now)
+        if self.peers_wanted and self._is_ours(record) and self._emitted.get(node, (-1, 0.0))[0] < record.seq:
             self._candidates[node] = contact
             if len(self._candidates) > _MAX_CANDIDATES:
                 self._candidates.popitem(last=False)
-        self._check(now)
+        self._revalidate(now)
 
-    def _prove(self, outcome: CallResult, record: Enr | None, now: float) -> None:
+    def _mark_verified(self, outcome: CallResult, record: Enr | None, now: float) -> None:
         """A node has answered at the address that was called."""
         node, endpoint = outcome.call.contact.node_id, outcome.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
             if not self.table.has_live:
-                self._next_refresh, self._walk_pause = now, _FIRST_WALK_SECONDS
-            self.table.answered(node, now, is_check=outcome.pong is not None)
+                self._refresh_due, self._lookup_interval = now, _FIRST_LOOKUP_INTERVAL
+            self.table.record_answer(node, now, is_check=outcome.pong is not None)
             record = entry.record
-        contact = record.contact(self.settings.versions) if record else None
+        contact = record.contact(self.settings.ip_versions) if record else None
         if record is not None and contact is not None and contact.endpoint == endpoint:
             self._candidates.pop(node, None)
-            self._tell(record, endpoint, now)
+            self._emit_node(record, endpoint, now)
 
-    def _tell(self, record: Enr, endpoint: Endpoint, now: float) -> None:
-        seq, at = self._told.get(record.node_id, (-1, now))
-        if seq >= record.seq and at + TELL_AGAIN_SECONDS > now:
+    def _emit_node(self, record: Enr, endpoint: Endpoint, now: float) -> None:
+        seq, at = self._emitted.get(record.node_id, (-1, now))
+        if seq >= record.seq and at + REEMIT_SECONDS > now:
             return
-        self._told[record.node_id] = (record.seq, now)
-        self._told.move_to_end(record.node_id)
-        if len(self._told) > _MAX_EMITTED:
-            self._told.popitem(last=False)
+        self._emitted[record.node_id] = (record.seq, now)
+        self._emitted.move_to_end(record.node_id)
+        if len(self._emitted) > _MAX_EMITTED:
+            self._emitted.popitem(last=False)
         self._outputs.append(NodeAlive(record))
         tcp = record.tcp(endpoint.ip.version)
         if self._is_ours(record) and tcp is not None:
             self._outputs.append(ChainNodeFound(record, tcp))
 
-    def _vote(self, pong: messages.Pong, node: NodeId, endpoint: Endpoint, now: float) -> None:
-        if not self._learns_address:
+    def _add_ip_vote(self, pong: messages.Pong, node: NodeId, endpoint: Endpoint, now: float) -> None:
+        if not self._learn_address:
             return
-        self.votes.add(node, endpoint, Endpoint(pong.ip, pong.port), now)
-        winner = self.votes.winner(now)
-        if winner is not None and winner.ip.version in self.settings.versions and self.local.move(winner):
-            self._moved()
+        self.ip_votes.add(node, endpoint, Endpoint(pong.ip, pong.port), now)
+        winner = self.ip_votes.winner(now)
+        if (
+            winner is not None
+            and winner.ip.version in self.settings.ip_versions
+            and self.local_enr.set_endpoint(winner)
+        ):
+            self._local_enr_updated()
 
-    def _moved(self) -> None:
+    def _local_enr_updated(self) -> None:
         """Tells of our new record; others get it by new handshakes, those that do not have us in their table too."""
-        self.channel.sessions.clear()
-        self._outputs.append(LocalEnrUpdated(self.local.record))
+        self.codec.sessions.clear()
+        self._outputs.append(LocalEnrUpdated(self.local_enr.enr))
 
     def _is_ours(self, record: Enr) -> bool:
         chain = record.opstack
@@ -358,54 +362,54 @@ class Discv5Node:
 
     # --- what is due -----------------------------------------------------------------------------------------------
 
-    def _boot(self, now: float) -> None:
-        if now < self._next_boot or not self._bootnodes:
+    def _query_bootnodes(self, now: float) -> None:
+        if now < self._bootnodes_due or not self._bootnodes:
             return
-        self._next_boot = now + self._boot_pause
+        self._bootnodes_due = now + self._bootnode_interval
         if len(self.table.live) >= ENOUGH_LIVE:
-            self._boot_pause = _BOOT_SECONDS[0]
+            self._bootnode_interval = _BOOTNODE_INTERVALS[0]
             return
-        self._boot_pause = min(2 * self._boot_pause, _BOOT_SECONDS[1])
+        self._bootnode_interval = min(2 * self._bootnode_interval, _BOOTNODE_INTERVALS[1])
         for contact in self._bootnodes.values():
             if contact.record is not None:
-                self.table.offer(contact.record, now)
+                self.table.add_seen_node(contact.record, now)
             elif self.table.get(contact.node_id) is None:
                 self._submit(OutgoingCall(contact, CallPurpose.FETCH, (0,)), now)
 
-    def _check(self, now: float) -> None:
+    def _revalidate(self, now: float) -> None:
         """Asks nodes of the table, then candidates, whether they are alive."""
-        for _ in range(_MAX_CHECKS - self.calls.count(CallPurpose.CHECK)):
-            contact = self._next_check(now)
+        for _ in range(_MAX_REVALIDATIONS - self.calls.count(CallPurpose.CHECK)):
+            contact = self._next_to_ping(now)
             if contact is None:
                 return
             self._submit(OutgoingCall(contact, CallPurpose.CHECK), now)
 
-    def _next_check(self, now: float) -> Contact | None:
-        due = self.table.due(now)
+    def _next_to_ping(self, now: float) -> Contact | None:
+        due = self.table.next_to_revalidate(now)
         if due is not None:
             return due.contact
         while self._candidates:
             node, contact = self._candidates.popitem(last=False)
-            if self.table.member(node) is None:
+            if self.table.get_member(node) is None:
                 return contact
         return None
 
-    def _walk(self, now: float) -> None:
+    def _start_due_lookup(self, now: float) -> None:
         """Begins a walk: near ourselves to keep the table fresh, to anywhere while peers are wanted."""
-        if now >= self._next_refresh and len(self.table):
-            self._next_refresh = now + REFRESH_SECONDS
-            self.start_lookup(self.channel.node_id, now)
-        elif self.wanted and now >= self._next_walk and not self.lookups:
+        if now >= self._refresh_due and len(self.table):
+            self._refresh_due = now + REFRESH_INTERVAL
+            self.start_lookup(self.codec.node_id, now)
+        elif self.peers_wanted and now >= self._lookup_due and not self.lookups:
             if self.start_lookup(self._random(32), now) is not None:
-                self._walk_pause = min(1.5 * self._walk_pause, WALK_SECONDS)
-            self._next_walk = now + self._walk_pause
+                self._lookup_interval = min(1.5 * self._lookup_interval, LOOKUP_INTERVAL)
+            self._lookup_due = now + self._lookup_interval
 
     # --- what goes out ---------------------------------------------------------------------------------------------
 
     def _may_reach(self, endpoint: Endpoint) -> bool:
-        if endpoint.ip.version not in self.settings.versions or not endpoint.port:
+        if endpoint.ip.version not in self.settings.ip_versions or not endpoint.port:
             return False
-        return not self.settings.restricted_to or is_within(endpoint.ip, self.settings.restricted_to)
+        return not self.settings.allowed_networks or is_within(endpoint.ip, self.settings.allowed_networks)
 
     def _is_usable(self, contact: Contact, teller: IpAddress) -> bool:
         return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, teller)

@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter, TokenBucket
 from rollup_node.stages.p2p.discv5.sessions import (
-    CHALLENGE_SECONDS,
+    CHALLENGE_TIMEOUT,
     Challenge,
     Challenges,
     Discv5Session,
@@ -18,8 +18,8 @@ from rollup_node.stages.p2p.discv5.sessions import (
     Sessions,
 )
 
-_CHALLENGES_PER_SECOND = (20.0, 60.0)
-_CHALLENGES_TO_ALL = (300.0, 600.0)
+_WHOAREYOU_PER_HOST = (20.0, 60.0)
+_WHOAREYOU_TOTAL = (300.0, 600.0)
 
 
 class PacketDrop(Enum):
@@ -66,46 +66,48 @@ class PacketCodec:
         self.node_id = crypto.node_id(crypto.public_key(secret))
         self.sessions = Sessions()
         self.challenges = Challenges()
-        self._host_limit = KeyedRateLimiter(*_CHALLENGES_PER_SECOND)
-        self._limit = TokenBucket(*_CHALLENGES_TO_ALL)
+        self._host_limit = KeyedRateLimiter(*_WHOAREYOU_PER_HOST)
+        self._limit = TokenBucket(*_WHOAREYOU_TOTAL)
 
-    def seal(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> EncodedPacket | None:
+    def encode_message(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> EncodedPacket | None:
         """A message under the session's key; None without a session."""
         session = self.sessions.newest(node, endpoint)
         if session is None:
             return None
-        nonce = session.nonce(self._random)
+        nonce = session.next_nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return EncodedPacket(header.packet(crypto.seal(session.write_key, nonce, plain, header.data)), nonce)
+        return EncodedPacket(header.packet(crypto.encrypt(session.write_key, nonce, plain, header.data)), nonce)
 
-    def knock(self, node: NodeId) -> EncodedPacket:
+    def encode_random(self, node: NodeId) -> EncodedPacket:
         """A message of random bytes, to be challenged for."""
         nonce = self._random(packets.NONCE_SIZE)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE)), nonce)
+        return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE_BYTES)), nonce)
 
-    def answer(self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plain: bytes) -> bytes | None:
+    def encode_handshake(
+        self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plain: bytes
+    ) -> bytes | None:
         """The handshake that a challenge asks for, with the message; the session is in force from then on. None if
         the other's key is none."""
-        secret, ephemeral_key = self._ephemeral()
+        secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)
         except crypto.CryptoError:
             return None
-        write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge, self.node_id, contact.node_id)
+        write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
         session = Discv5Session(write_key, read_key)
         self.sessions.add(contact.node_id, contact.endpoint, session)
-        nonce = session.nonce(self._random)
-        digest = crypto.identity_digest(whoareyou.challenge, ephemeral_key, contact.node_id)
+        nonce = session.next_nonce(self._random)
+        digest = crypto.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
         header = packets.handshake_header(
             *(self.node_id, contact.node_id, nonce, self._random(packets.IV_SIZE)),
             signature=crypto.sign(self._secret, digest),
             ephemeral_key=ephemeral_key,
-            record=record.raw if whoareyou.record_seq < record.seq else b"",
+            record=record.raw if whoareyou.enr_seq < record.seq else b"",
         )
-        return header.packet(crypto.seal(write_key, nonce, plain, header.data))
+        return header.packet(crypto.encrypt(write_key, nonce, plain, header.data))
 
-    def challenge(
+    def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
     ) -> bytes | PacketDrop:
         """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender as far as
@@ -119,11 +121,11 @@ class PacketCodec:
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = Challenge(header.data, record, now + CHALLENGE_SECONDS)
+        challenge = Challenge(header.data, record, now + CHALLENGE_TIMEOUT)
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
-    def receive(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
+    def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
         """What a datagram is."""
         try:
             packet = packets.decode(datagram, self.node_id)
@@ -134,13 +136,15 @@ class PacketCodec:
         if packet.source == self.node_id:
             return PacketDrop.OWN_NAME
         if isinstance(packet, packets.HandshakePacket):
-            return self._handshake(packet, sender, now)
-        opened = self.sessions.open(packet, sender)
+            return self._decode_handshake(packet, sender, now)
+        opened = self.sessions.decrypt(packet, sender)
         if opened is None:
             return packet
-        return PacketDrop.REPEATED if opened.plain is None else _delivered(packet.source, sender, opened.plain, None)
+        return (
+            PacketDrop.REPEATED if opened.plain is None else _decode_message(packet.source, sender, opened.plain, None)
+        )
 
-    def _handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
+    def _decode_handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
         """Takes the session of a handshake that answers one of our challenges; any other leaves all as it is."""
         pending = self.challenges.pending(packet.source, sender, now)
         if not pending:
@@ -151,33 +155,37 @@ class PacketCodec:
             return PacketDrop.BAD_HANDSHAKE
         for challenge in pending:
             record = brought or challenge.record
-            if record is None or record.node_id != packet.source or not self._proves(packet, challenge, record):
+            if (
+                record is None
+                or record.node_id != packet.source
+                or not self._verify_id_signature(packet, challenge, record)
+            ):
                 continue
-            return self._accept(packet, sender, challenge, record)
+            return self._accept_handshake(packet, sender, challenge, record)
         return PacketDrop.BAD_HANDSHAKE
 
-    def _proves(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
-        digest = crypto.identity_digest(challenge.data, packet.ephemeral_key, self.node_id)
-        return crypto.verify(record.public_key, packet.signature, digest)
+    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: Challenge, record: Enr) -> bool:
+        digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
+        return crypto.verify(record.public_key, packet.id_signature, digest)
 
-    def _accept(
+    def _accept_handshake(
         self, packet: packets.HandshakePacket, sender: Endpoint, challenge: Challenge, record: Enr
     ) -> DecodedPacket:
         try:
-            shared = crypto.ecdh(packet.ephemeral_key, self._secret)
+            shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)
         except crypto.CryptoError:
             return PacketDrop.BAD_HANDSHAKE
-        read_key, write_key = crypto.derive_keys(shared, challenge.data, packet.source, self.node_id)
-        plain = crypto.unseal(read_key, packet.nonce, packet.sealed, packet.data)
+        read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
+        plain = crypto.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plain is None:
             return PacketDrop.BAD_HANDSHAKE
         session = Discv5Session(write_key, read_key)
-        session.remember(packet.nonce)
+        session.accept_nonce(packet.nonce)
         self.sessions.add(packet.source, sender, session)
-        self.challenges.settle(packet.source, sender)
-        return _delivered(packet.source, sender, plain, record)
+        self.challenges.remove(packet.source, sender)
+        return _decode_message(packet.source, sender, plain, record)
 
-    def _ephemeral(self) -> tuple[bytes, bytes]:
+    def _ephemeral_key(self) -> tuple[bytes, bytes]:
         """A new private key and its public key."""
         while True:
             secret = self._random(32)
@@ -187,7 +195,7 @@ class PacketCodec:
                 continue
 
 
-def _delivered(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> DecodedPacket:
+def _decode_message(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> DecodedPacket:
     try:
         return AuthenticMessage(node, endpoint, messages.decode(plain), record)
     except messages.MessageError:

@@ -5,12 +5,12 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import NodeId
 
-SHORTEST = 63
-LONGEST = 1280
+MIN_PACKET_BYTES = 63
+MAX_PACKET_BYTES = 1280
 IV_SIZE = 16
 NONCE_SIZE = 12
 WHOAREYOU_SIZE = 63
-RANDOM_MESSAGE = 32
+RANDOM_MESSAGE_BYTES = 32
 """Bytes in the place of a message that has no key yet."""
 
 _MAGIC = b"discv5" + b"\x00\x01"
@@ -29,8 +29,8 @@ class MessagePacket(NamedTuple):
 
     source: NodeId
     nonce: bytes
-    sealed: bytes
-    data: bytes
+    ciphertext: bytes
+    authenticated_data: bytes
 
 
 class WhoAreYou(NamedTuple):
@@ -38,8 +38,8 @@ class WhoAreYou(NamedTuple):
     bound to, `record_seq` the version of the receiver's record that is known (0: none)."""
 
     nonce: bytes
-    record_seq: int
-    challenge: bytes
+    enr_seq: int
+    challenge_data: bytes
 
 
 class HandshakePacket(NamedTuple):
@@ -47,11 +47,11 @@ class HandshakePacket(NamedTuple):
 
     source: NodeId
     nonce: bytes
-    signature: bytes
-    ephemeral_key: bytes
+    id_signature: bytes
+    ephemeral_public_key: bytes
     record: bytes
-    sealed: bytes
-    data: bytes
+    ciphertext: bytes
+    authenticated_data: bytes
 
 
 Packet = MessagePacket | WhoAreYou | HandshakePacket
@@ -71,7 +71,7 @@ class PacketHeader(NamedTuple):
 
 def decode(datagram: bytes, own: NodeId) -> Packet:
     """Reads a datagram that was sent to us; PacketError says what is wrong with it."""
-    if not SHORTEST <= len(datagram) <= LONGEST:
+    if not MIN_PACKET_BYTES <= len(datagram) <= MAX_PACKET_BYTES:
         raise PacketError(f"packet of {len(datagram)} bytes")
     unmask = crypto.HeaderMask(own, datagram[:IV_SIZE])
     start = IV_SIZE + _STATIC

@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.discv5.contact import Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket
 
-CHALLENGE_SECONDS = 1.0
+CHALLENGE_TIMEOUT = 1.0
 """How long a challenge may be answered."""
 MAX_SESSIONS = 1000
 MAX_SESSIONS_PER_HOST = 128
@@ -35,26 +35,26 @@ class Discv5Session:
 
     write_key: bytes
     read_key: bytes
-    sent: int = 0
-    seen: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
+    message_count: int = 0
+    seen_nonces: "OrderedDict[bytes, None]" = field(default_factory=OrderedDict)
 
-    def nonce(self, random: RandomBytes) -> bytes:
+    def next_nonce(self, random: RandomBytes) -> bytes:
         """A nonce that was never used with this key: the count, then random bytes."""
-        self.sent += 1
-        return self.sent.to_bytes(4, "big") + random(NONCE_SIZE - 4)
+        self.message_count += 1
+        return self.message_count.to_bytes(4, "big") + random(NONCE_SIZE - 4)
 
     @property
-    def is_used_up(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no nonce is left."""
-        return self.sent >= _MAX_MESSAGES - 1
+        return self.message_count >= _MAX_MESSAGES - 1
 
-    def remember(self, nonce: bytes) -> bool:
+    def accept_nonce(self, nonce: bytes) -> bool:
         """Notes the nonce of a message that was opened; False if it had been seen before."""
-        if nonce in self.seen:
+        if nonce in self.seen_nonces:
             return False
-        self.seen[nonce] = None
-        if len(self.seen) > _REMEMBERED_NONCES:
-            self.seen.popitem(last=False)
+        self.seen_nonces[nonce] = None
+        if len(self.seen_nonces) > _REMEMBERED_NONCES:
+            self.seen_nonces.popitem(last=False)
         return True
 
 
@@ -86,23 +86,23 @@ class Sessions:
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
         """The session to write with; None if there is none."""
         found = self._kept.get((node, endpoint))
-        return found[0] if found and not found[0].is_used_up else None
+        return found[0] if found and not found[0].is_exhausted else None
 
-    def open(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
+    def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
         """Opens a message by any of the sessions with its sender; None if none of them can."""
         for session in self._kept.get((packet.source, sender)) or ():
-            plain = crypto.unseal(session.read_key, packet.nonce, packet.sealed, packet.data)
+            plain = crypto.decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
             if plain is not None:
-                return DecryptedMessage(plain if session.remember(packet.nonce) else None)
+                return DecryptedMessage(plain if session.accept_nonce(packet.nonce) else None)
         return None
 
 
 class Challenge(NamedTuple):
     """A WHOAREYOU that was sent: what the handshake must be bound to, and the record known when it was."""
 
-    data: bytes
+    challenge_data: bytes
     record: Enr | None
-    until: float
+    expires_at: float
 
 
 class Challenges:
@@ -122,8 +122,8 @@ class Challenges:
 
     def pending(self, node: NodeId, endpoint: Endpoint, now: float) -> tuple[Challenge, ...]:
         """Those that this node may still answer, newest first."""
-        return tuple(found for found in self._kept.get((node, endpoint)) or () if found.until > now)
+        return tuple(found for found in self._kept.get((node, endpoint)) or () if found.expires_at > now)
 
-    def settle(self, node: NodeId, endpoint: Endpoint) -> None:
+    def remove(self, node: NodeId, endpoint: Endpoint) -> None:
         """Drops the challenges of a node that has answered one."""
         self._kept.pop((node, endpoint))

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import network_prefix
-from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, closeness, log_distance
+from rollup_node.stages.p2p.discv5.contact import Contact, NodeId, log_distance, xor_distance
 from rollup_node.stages.p2p.discv5.enr import Enr
 
 BUCKET_SIZE = 16
 REPLACEMENTS = 10
 PER_NETWORK_IN_BUCKET = 2
 PER_NETWORK = 10
-RECHECK_SECONDS = 300.0
+REVALIDATION_SECONDS = 300.0
 """How often a node that answers is asked whether it is alive."""
 RETRY_SECONDS = 10.0
 MAX_FAILURES = 3
@@ -28,7 +28,7 @@ class NodeEntry:
 
     record: Enr
     contact: Contact
-    next_check: float
+    revalidate_at: float
     checks: int = 0
     failures: int = 0
 
@@ -78,12 +78,12 @@ class RoutingTable:
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
-    def member(self, node: NodeId) -> NodeEntry | None:
+    def get_member(self, node: NodeId) -> NodeEntry | None:
         """A node in the table itself, which checks it."""
         bucket = self._bucket(node)
         return bucket.entries.get(node) if bucket else None
 
-    def offer(self, record: Enr, now: float) -> NodeEntry | None:
+    def add_seen_node(self, record: Enr, now: float) -> NodeEntry | None:
         """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
         known = self.get(record.node_id)
         if known is not None and record.seq <= known.record.seq:
@@ -96,43 +96,43 @@ class RoutingTable:
             self._remove(record.node_id)
         if contact is None or record.node_id == self._own:
             return None
-        return self._add(NodeEntry(record, contact, next_check=now))
+        return self._add(NodeEntry(record, contact, revalidate_at=now))
 
-    def answered(self, node: NodeId, now: float, *, is_check: bool) -> None:
+    def record_answer(self, node: NodeId, now: float, *, is_check: bool) -> None:
         """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MAX_CHECKS)
             entry.failures = 0
             if is_check:
-                entry.next_check = now + RECHECK_SECONDS
+                entry.revalidate_at = now + REVALIDATION_SECONDS
 
-    def failed(self, node: NodeId, now: float) -> NodeEntry | None:
+    def record_failure(self, node: NodeId, now: float) -> NodeEntry | None:
         """A node has not answered; the entry if it is out of the table for it."""
         entry = self.get(node)
         if entry is None:
             return None
         entry.checks //= 3
         entry.failures += 1
-        entry.next_check = now + RETRY_SECONDS * entry.failures
+        entry.revalidate_at = now + RETRY_SECONDS * entry.failures
         if entry.checks or entry.failures < MAX_FAILURES:
             return None
         self._remove(node)
         return entry
 
-    def due(self, now: float) -> NodeEntry | None:
+    def next_to_revalidate(self, now: float) -> NodeEntry | None:
         """The node whose check is due for the longest time; it is not named again until it has answered or failed, or
         some time has passed."""
-        found = min(self, key=lambda entry: entry.next_check, default=None)
-        if found is None or found.next_check > now:
+        found = min(self, key=lambda entry: entry.revalidate_at, default=None)
+        if found is None or found.revalidate_at > now:
             return None
-        found.next_check = now + RETRY_SECONDS
+        found.revalidate_at = now + RETRY_SECONDS
         return found
 
-    def nearest(self, target: NodeId, count: int) -> list[Contact]:
+    def closest(self, target: NodeId, count: int) -> list[Contact]:
         """The nodes nearest to a target, live or not known to be dead."""
         usable = [entry.contact for entry in self if entry.is_live or not entry.failures]
-        return sorted(usable, key=lambda contact: closeness(contact.node_id, target))[:count]
+        return sorted(usable, key=lambda contact: xor_distance(contact.node_id, target))[:count]
 
     def at_distances(self, distances: Iterable[int]) -> list[Enr]:
         """The records of live nodes at these distances from us."""
@@ -154,7 +154,7 @@ class RoutingTable:
             bucket.entries[entry.record.node_id] = entry
             return entry
         if len(bucket.replacements) >= REPLACEMENTS:
-            self._leave(bucket, bucket.replacements.pop(next(iter(bucket.replacements))))
+            self._release_network(bucket, bucket.replacements.pop(next(iter(bucket.replacements))))
         bucket.replacements[entry.record.node_id] = entry
         return entry
 
@@ -165,17 +165,17 @@ class RoutingTable:
             return
         replacement = bucket.replacements.pop(node, None)
         if replacement is not None:
-            self._leave(bucket, replacement)
+            self._release_network(bucket, replacement)
             return
         entry = bucket.entries.pop(node, None)
         if entry is None:
             return
-        self._leave(bucket, entry)
+        self._release_network(bucket, entry)
         if bucket.replacements:
             best = max(reversed(bucket.replacements), key=lambda key: bucket.replacements[key].checks)
             bucket.entries[best] = bucket.replacements.pop(best)
 
-    def _leave(self, bucket: Bucket, entry: NodeEntry) -> None:
+    def _release_network(self, bucket: Bucket, entry: NodeEntry) -> None:
         group = network_prefix(entry.contact.endpoint.ip)
         if group is None:
             return

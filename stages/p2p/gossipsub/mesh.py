@@ -36,102 +36,104 @@ class Meshes:
         """Begins the mesh of a topic; `favoured` peers (of its fanout) come before others."""
         members = self.members[topic] = {}
         allowed = [peer for peer in favoured if self._may_graft(topic, peer)]
-        allowed += self.choose(topic, self._params.d - len(allowed), lambda peer: self._may_graft(topic, peer), allowed)
+        allowed += self.select_peers(
+            topic, self._params.d - len(allowed), lambda peer: self._may_graft(topic, peer), allowed
+        )
         for peer in allowed:
             members[peer] = None
-            self._peers.counts["GRAFT"] += 1
+            self._peers.event_counts["GRAFT"] += 1
             self._peers.send(peer, Rpc(control=ControlMessage(graft=(topic,))))
 
     def leave(self, topic: str, now: float) -> None:
         """Ends the mesh of a topic."""
         seconds = self._params.unsubscribe_backoff
         for peer in self.members.pop(topic):
-            self._peers.counts["PRUNE"] += 1
-            self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.prune(peer, topic, seconds),))))
+            self._peers.event_counts["PRUNE"] += 1
+            self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.make_prune(peer, topic, seconds),))))
             self.backoff.add(topic, peer, seconds, now)
 
     # --- what peers say ------------------------------------------------------------------------------------------
 
-    def grafted_by(self, peer: PeerId, topic: str, now: float) -> bool:
+    def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
         """Takes a peer's GRAFT; False if it must be answered with a PRUNE."""
         members = self.members.get(topic)
         if members is None or peer in members:
             return True
-        end = self.backoff.end(topic, peer)
+        end = self.backoff.ends_at(topic, peer)
         if end is not None and now < end:
-            is_flood = now < end + self._params.graft_flood - self._params.prune_backoff
+            is_flood = now < end + self._params.graft_flood_threshold - self._params.prune_backoff
             self._scores.add_penalty(peer, 2 if is_flood else 1)
-        elif self._scores.score(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.all[peer].outbound):
+        elif self._scores.score(peer) >= 0 and (len(members) < self._params.d_hi or self._peers.states[peer].outbound):
             members[peer] = None
-            self._peers.counts["GRAFT"] += 1
+            self._peers.event_counts["GRAFT"] += 1
             return True
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
         return False
 
-    def pruned_by(self, peer: PeerId, prune: Prune, now: float) -> None:
+    def handle_prune(self, peer: PeerId, prune: Prune, now: float) -> None:
         """Takes a peer's PRUNE and obeys its backoff, up to an hour."""
         members = self.members.get(prune.topic)
         if members is None:
             return
         if peer in members:
             del members[peer]
-            self._peers.counts["PRUNE"] += 1
+            self._peers.event_counts["PRUNE"] += 1
         seconds = min(float(prune.backoff), MAX_PRUNE_BACKOFF) if prune.backoff else self._params.prune_backoff
         self.backoff.add(prune.topic, peer, seconds, now)
 
-    def drop(self, peer: PeerId) -> None:
+    def remove_peer(self, peer: PeerId) -> None:
         """A peer is gone from all meshes without a word."""
         for topic in self.members:
-            self.drop_from(topic, peer)
+            self.remove_from(topic, peer)
 
-    def drop_from(self, topic: str, peer: PeerId) -> None:
+    def remove_from(self, topic: str, peer: PeerId) -> None:
         """A peer is gone from the mesh of a topic without a word."""
         self.members.get(topic, {}).pop(peer, None)
 
-    def prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
+    def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
         """The PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
-        return Prune(topic, int(backoff) if self._peers.all[peer].knows_backoff else None)
+        return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 
     # --- heartbeat -----------------------------------------------------------------------------------------------
 
-    def upkeep(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
+    def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
         """Brings every mesh back into its bounds; what changed, by peer."""
         if tick % self._params.backoff_clear_ticks == 0:
-            self.backoff.clear(now)
+            self.backoff.clear_expired(now)
         changes: dict[PeerId, MeshChange] = {}
         for topic, members in self.members.items():
             before = dict(members)
-            self._drop_bad(topic, score, now)
-            self._fill(topic, score)
-            self._thin(topic, score, now)
-            self._add_outbound(topic, score)
+            self._prune_negative_scores(topic, score, now)
+            self._graft_below_d_lo(topic, score)
+            self._prune_above_d_hi(topic, score, now)
+            self._graft_outbound(topic, score)
             if tick % self._params.opportunistic_graft_ticks == 0:
-                self._improve(topic, score)
-            self._note(topic, before, changes)
+                self._opportunistic_graft(topic, score)
+            self._record_changes(topic, before, changes)
         return changes
 
-    def _note(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, MeshChange]) -> None:
+    def _record_changes(self, topic: str, before: Collection[PeerId], changes: dict[PeerId, MeshChange]) -> None:
         members = self.members[topic]
         for peer in members:
             if peer not in before:
                 changes.setdefault(peer, MeshChange([], [])).grafted.append(topic)
-                self._peers.counts["GRAFT"] += 1
+                self._peers.event_counts["GRAFT"] += 1
         for peer in before:
             if peer not in members:
                 changes.setdefault(peer, MeshChange([], [])).pruned.append(topic)
-                self._peers.counts["PRUNE"] += 1
+                self._peers.event_counts["PRUNE"] += 1
 
-    def _drop_bad(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
+    def _prune_negative_scores(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
         for peer in [peer for peer in self.members[topic] if score(peer) < 0]:
             self._prune(topic, peer, now)
 
-    def _fill(self, topic: str, score: Callable[[PeerId], float]) -> None:
+    def _graft_below_d_lo(self, topic: str, score: Callable[[PeerId], float]) -> None:
         members = self.members[topic]
         if len(members) < self._params.d_lo:
             self._graft(topic, self._params.d - len(members), lambda peer: score(peer) >= 0)
 
-    def _thin(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
+    def _prune_above_d_hi(self, topic: str, score: Callable[[PeerId], float], now: float) -> None:
         """Above the bound: the best by score stay, the rest of D by chance, with enough that we dialled ourselves."""
         members, params = self.members[topic], self._params
         if len(members) <= params.d_hi:
@@ -143,21 +145,21 @@ class Meshes:
         self._random.shuffle(rest)
         order = best + rest
         kept = order[: params.d]
-        lacking = params.d_out - sum(self._peers.all[peer].outbound for peer in kept)
+        lacking = params.d_out - sum(self._peers.states[peer].outbound for peer in kept)
         if lacking > 0:
-            dialled = [peer for peer in order[params.d :] if self._peers.all[peer].outbound][:lacking]
-            inbound = [peer for peer in kept if not self._peers.all[peer].outbound]
+            dialled = [peer for peer in order[params.d :] if self._peers.states[peer].outbound][:lacking]
+            inbound = [peer for peer in kept if not self._peers.states[peer].outbound]
             kept = [peer for peer in kept if peer not in set(inbound[len(inbound) - len(dialled) :])] + dialled
         for peer in [peer for peer in order if peer not in set(kept)]:
             self._prune(topic, peer, now)
 
-    def _add_outbound(self, topic: str, score: Callable[[PeerId], float]) -> None:
-        members, peers = self.members[topic], self._peers.all
+    def _graft_outbound(self, topic: str, score: Callable[[PeerId], float]) -> None:
+        members, peers = self.members[topic], self._peers.states
         lacking = self._params.d_out - sum(peers[peer].outbound for peer in members)
         if lacking > 0 and len(members) >= self._params.d_lo:
             self._graft(topic, lacking, lambda peer: peers[peer].outbound and score(peer) >= 0)
 
-    def _improve(self, topic: str, score: Callable[[PeerId], float]) -> None:
+    def _opportunistic_graft(self, topic: str, score: Callable[[PeerId], float]) -> None:
         """Opportunistic grafting: a mesh whose median score is poor gets a few members above the median."""
         members = self.members[topic]
         if len(members) < 2:
@@ -168,7 +170,9 @@ class Meshes:
 
     def _graft(self, topic: str, count: int, fits: Callable[[PeerId], bool]) -> None:
         members = self.members[topic]
-        chosen = self.choose(topic, count, lambda peer: not self.backoff.holds(topic, peer) and fits(peer), members)
+        chosen = self.select_peers(
+            topic, count, lambda peer: not self.backoff.blocks_graft(topic, peer) and fits(peer), members
+        )
         members.update(dict.fromkeys(chosen))
 
     def _prune(self, topic: str, peer: PeerId, now: float) -> None:
@@ -176,9 +180,9 @@ class Meshes:
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
 
     def _may_graft(self, topic: str, peer: PeerId) -> bool:
-        return not self.backoff.holds(topic, peer) and self._scores.score(peer) >= 0
+        return not self.backoff.blocks_graft(topic, peer) and self._scores.score(peer) >= 0
 
-    def choose(
+    def select_peers(
         self, topic: str, count: int, fits: Callable[[PeerId], bool], without: Collection[PeerId] = ()
     ) -> list[PeerId]:
         """At most `count` peers of a topic, by chance."""

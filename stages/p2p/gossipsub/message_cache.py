@@ -32,7 +32,7 @@ class MessageCache:
             self._windows[0].append(message_id)
         self._messages[message_id] = message
 
-    def ask(self, message_id: MessageId, peer: PeerId) -> tuple[CachedMessage, int] | None:
+    def get_for_peer(self, message_id: MessageId, peer: PeerId) -> tuple[CachedMessage, int] | None:
         """A message that a peer asks for, and how often it now has; None if it is not here (any more)."""
         message = self._messages.get(message_id)
         if message is None:
@@ -41,7 +41,7 @@ class MessageCache:
         times[peer] = times.get(peer, 0) + 1
         return message, times[peer]
 
-    def told(self, topic: str) -> list[MessageId]:
+    def gossip_ids(self, topic: str) -> list[MessageId]:
         """The ids of a topic to tell of."""
         return [each for each in self._newest() if self._messages[each].topic == topic]
 

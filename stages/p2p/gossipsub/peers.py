@@ -35,43 +35,45 @@ class GossipPeer:
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
         self.outbound = outbound
-        self.outbox = RpcQueue(params.queue_length, MAX_QUEUED_BYTES)
-        self.ihaves = 0
-        self.asked = 0
-        self.idontwants = 0
+        self.rpc_queue = RpcQueue(params.outbound_queue_size, MAX_QUEUED_BYTES)
+        self.ihave_count = 0
+        self.iwant_id_count = 0
+        self.idontwant_count = 0
         self.unwanted: dict[MessageId, int] = {}
-        self.allowance = params.allowance
-        self.unsent_grafts: dict[str, None] = {}
-        self.unsent_prunes: dict[str, Prune] = {}
-        self.hello_due = True
+        self.wasted_bytes_budget = params.wasted_bytes_budget
+        self.pending_grafts: dict[str, None] = {}
+        self.pending_prunes: dict[str, Prune] = {}
+        self.hello_pending = True
 
     @property
-    def meshes(self) -> bool:
+    def supports_mesh(self) -> bool:
         """Whether it keeps meshes; otherwise it is sent everything."""
         return self.protocol != FLOODSUB
 
     @property
-    def knows_backoff(self) -> bool:
+    def supports_backoff(self) -> bool:
         """Whether a PRUNE to it may carry a backoff."""
         return self.protocol in (MESHSUB_11, MESHSUB_12)
 
     @property
-    def knows_idontwant(self) -> bool:
+    def supports_idontwant(self) -> bool:
         """Whether IDONTWANT may be sent to it."""
         return self.protocol == MESHSUB_12
 
-    def note_unwanted(self, ids: Iterable[MessageId], params: GossipParams) -> None:
+    def handle_idontwant(self, ids: Iterable[MessageId], params: GossipParams) -> None:
         """Takes IDONTWANT, up to a number of ids per heartbeat."""
         for message in ids:
-            if self.idontwants >= params.idontwant_messages:
+            if self.idontwant_count >= params.max_idontwant_messages:
                 return
-            self.idontwants += 1
-            self.unwanted[message] = params.idontwant_ttl_ticks
+            self.idontwant_count += 1
+            self.unwanted[message] = params.idontwant_message_ttl
 
-    def begin_tick(self, params: GossipParams) -> None:
+    def start_heartbeat(self, params: GossipParams) -> None:
         """A heartbeat: new counters, a little more allowance."""
-        self.ihaves = self.asked = self.idontwants = 0
-        self.allowance = min(params.allowance, self.allowance + params.allowance_refill)
+        self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
+        self.wasted_bytes_budget = min(
+            params.wasted_bytes_budget, self.wasted_bytes_budget + params.wasted_bytes_refill
+        )
         if self.unwanted:
             self.unwanted = {each: left - 1 for each, left in self.unwanted.items() if left > 1}
 
@@ -83,12 +85,12 @@ class PeerTable:
 
     def __init__(self, params: GossipParams) -> None:
         self._params = params
-        self.all: dict[PeerId, GossipPeer] = {}
+        self.states: dict[PeerId, GossipPeer] = {}
         self.topics: dict[str, dict[PeerId, None]] = {}
-        self.counts: Counter[str] = Counter()
+        self.event_counts: Counter[str] = Counter()
         self.ready: dict[PeerId, None] = {}
 
-    def in_topic(self, topic: str) -> Collection[PeerId]:
+    def topic_peers(self, topic: str) -> Collection[PeerId]:
         """Peers that have joined a topic."""
         return self.topics.get(topic, {}).keys()
 
@@ -102,27 +104,27 @@ class PeerTable:
 
     def remove(self, peer: PeerId) -> None:
         """A peer is gone."""
-        del self.all[peer]
+        del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():
             peers.pop(peer, None)
 
     def mesh_candidates(self, topic: str, fits: Callable[[PeerId], bool]) -> Iterator[PeerId]:
         """Peers in a topic that keep meshes and fit."""
-        return (peer for peer in self.in_topic(topic) if self.all[peer].meshes and fits(peer))
+        return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
         """Queues a message for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat."""
         if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
-        self.all[peer].unsent_grafts |= dict.fromkeys(rpc.control.graft)
-        self.all[peer].unsent_prunes |= {prune.topic: prune for prune in rpc.control.prune}
+        self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)
+        self.states[peer].pending_prunes |= {prune.topic: prune for prune in rpc.control.prune}
         return False
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
         """Queues a whole frame for a peer; False if there is no room or the frame is too large."""
-        sent = len(frame) <= MAX_RPC_BYTES and self.all[peer].outbox.push(frame, urgent)
-        self.counts["SEND_RPC" if sent else "DROP_RPC"] += 1
+        sent = len(frame) <= MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
+        self.event_counts["SEND_RPC" if sent else "DROP_RPC"] += 1
         if sent:
             self.ready[peer] = None
         return sent

@@ -15,13 +15,13 @@ class PendingMessage:
     topic: str
     data: bytes
     size: int
-    since: float
-    brought_by: dict[PeerId, None] = field(default_factory=dict)
+    received_at: float
+    senders: dict[PeerId, None] = field(default_factory=dict)
 
     @property
     def sender(self) -> PeerId:
         """Who brought it first."""
-        return next(iter(self.brought_by))
+        return next(iter(self.senders))
 
 
 class PendingMessages:
@@ -55,4 +55,4 @@ class PendingMessages:
 
     def older_than(self, time: float) -> Iterator[MessageId]:
         """Ids of messages that have waited since before `time`."""
-        return iter([each for each, message in self._messages.items() if message.since < time])
+        return iter([each for each, message in self._messages.items() if message.received_at < time])

@@ -22,7 +22,7 @@ class GossipPromises:
         """The peer has been asked for the message; an earlier promise of it stays."""
         self._ends.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
 
-    def kept(self, message_id: MessageId) -> None:
+    def fulfill(self, message_id: MessageId) -> None:
         """Somebody has brought the message: nobody can bring it first any more."""
         self._ends.pop(message_id, None)
 

@@ -23,15 +23,15 @@ class PruneBackoff:
         if len(ends) > MAX_PER_TOPIC:
             del ends[next(iter(ends))]
 
-    def end(self, topic: str, peer: PeerId) -> float | None:
+    def ends_at(self, topic: str, peer: PeerId) -> float | None:
         """When the peer's backoff ends or has ended; None if it has none."""
         return self._ends.get(topic, {}).get(peer)
 
-    def holds(self, topic: str, peer: PeerId) -> bool:
+    def blocks_graft(self, topic: str, peer: PeerId) -> bool:
         """Whether we leave the peer alone."""
         return peer in self._ends.get(topic, ())
 
-    def clear(self, now: float) -> None:
+    def clear_expired(self, now: float) -> None:
         """Forgets what is over."""
         for topic, ends in list(self._ends.items()):
             self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}

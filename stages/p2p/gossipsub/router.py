@@ -62,14 +62,14 @@ class GossipSubRouter:
     ) -> None:
         self.params = params
         self.scores = scores
-        self.allowed = frozenset(allowed)
+        self.allowed_topics = frozenset(allowed)
         self.peers = PeerTable(params)
         self.meshes = Meshes(params, self.peers, scores, random)
         self.fanout = Fanout(params, self.peers, self.meshes)
-        self.lazy = LazyGossip(params, self.peers, random)
-        self.inbox = ValidationQueue(params, self.peers, self.lazy.promises, id_rule)
-        self.ticks = 0
-        self._early: dict[PeerId, list[Subscription]] = {}
+        self.lazy_gossip = LazyGossip(params, self.peers, random)
+        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_rule)
+        self.heartbeat_ticks = 0
+        self._early_subscriptions: dict[PeerId, list[Subscription]] = {}
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
@@ -77,25 +77,25 @@ class GossipSubRouter:
         """A peer can be written to, from now on or anew: it is told of our topics. `outbound`: we dialled it;
         `addresses`: its IPs."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
-        if peer in self.peers.all:
-            self._drop(peer)
-        self.peers.all[peer] = GossipPeer(protocol, outbound, self.params)
-        self.peers.counts["ADD_PEER"] += 1
+        if peer in self.peers.states:
+            self._remove(peer)
+        self.peers.states[peer] = GossipPeer(protocol, outbound, self.params)
+        self.peers.event_counts["ADD_PEER"] += 1
         self.scores.add_peer(peer, addresses)
-        self._say_hello(peer)
-        self._take_subscriptions(peer, [Subscription(topic, True) for topic in joined])
-        self._take_subscriptions(peer, self._early.pop(peer, ()))
+        self._send_hello(peer)
+        self._handle_subscriptions(peer, [Subscription(topic, True) for topic in joined])
+        self._handle_subscriptions(peer, self._early_subscriptions.pop(peer, ()))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
         """A peer is gone; its score may be kept."""
-        self._early.pop(peer, None)
-        if peer in self.peers.all:
-            self._drop(peer)
+        self._early_subscriptions.pop(peer, None)
+        if peer in self.peers.states:
+            self._remove(peer)
             self.scores.remove_peer(peer, now)
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
         """Peers that have joined a topic (`opp2p_peerStats`)."""
-        return self.peers.in_topic(topic)
+        return self.peers.topic_peers(topic)
 
     def take_ready(self) -> list[PeerId]:
         """Peers for whom something was queued since the last call."""
@@ -105,127 +105,129 @@ class GossipSubRouter:
 
     def next_frame(self, peer: PeerId) -> bytes | None:
         """What to write next to a peer."""
-        state = self.peers.all.get(peer)
-        return None if state is None else state.outbox.pop()
+        state = self.peers.states.get(peer)
+        return None if state is None else state.rpc_queue.pop()
 
-    def take_counts(self) -> Mapping[str, int]:
+    def take_event_counts(self) -> Mapping[str, int]:
         """Events since the last call, by op-node's names."""
-        counts, self.peers.counts = self.peers.counts, Counter()
+        counts, self.peers.event_counts = self.peers.event_counts, Counter()
         return counts
 
-    def _drop(self, peer: PeerId) -> None:
-        self.meshes.drop(peer)
-        self.fanout.drop(peer)
+    def _remove(self, peer: PeerId) -> None:
+        self.meshes.remove_peer(peer)
+        self.fanout.remove_peer(peer)
         self.peers.remove(peer)
-        self.peers.counts["REMOVE_PEER"] += 1
+        self.peers.event_counts["REMOVE_PEER"] += 1
 
     # --- our topics ------------------------------------------------------------------------------------------------
 
     def join(self, topic: str) -> None:
         """Joins one of the allowed topics and tells all peers."""
-        if topic in self.allowed and topic not in self.meshes.members:
-            self.peers.counts["JOIN"] += 1
+        if topic in self.allowed_topics and topic not in self.meshes.members:
+            self.peers.event_counts["JOIN"] += 1
             self._announce(Subscription(topic, True))
-            self.meshes.join(topic, self.fanout.take(topic))
+            self.meshes.join(topic, self.fanout.remove_topic(topic))
 
     def leave(self, topic: str, now: float) -> None:
         """Leaves a topic."""
         if topic in self.meshes.members:
-            self.peers.counts["LEAVE"] += 1
+            self.peers.event_counts["LEAVE"] += 1
             self._announce(Subscription(topic, False))
             self.meshes.leave(topic, now)
 
     def _announce(self, change: Subscription) -> None:
-        for peer, state in self.peers.all.items():
-            state.hello_due |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
+        for peer, state in self.peers.states.items():
+            state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
 
-    def _say_hello(self, peer: PeerId, all_topics: bool = False) -> None:
+    def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
         """Tells a peer of the topics we have joined, and of the others too where it may have missed that we left."""
-        said = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed)]
+        said = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
         told = tuple([each for each in said if each.subscribe or all_topics])
-        self.peers.all[peer].hello_due = bool(told) and not self.peers.send(peer, Rpc(subscriptions=told))
+        self.peers.states[peer].hello_pending = bool(told) and not self.peers.send(peer, Rpc(subscriptions=told))
 
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
         """Sends our own message to the mesh, or to all peers of the topic where that is configured or the mesh is
         small; how many it is queued for, None if it was seen before."""
-        own = self.inbox.add_own(topic, data, now)
+        own = self.validation_queue.add_published(topic, data, now)
         if own is None:
             return None
-        self.peers.counts["PUBLISH_MESSAGE"] += 1
-        self.peers.counts["DELIVER_MESSAGE"] += 1
+        self.peers.event_counts["PUBLISH_MESSAGE"] += 1
+        self.peers.event_counts["DELIVER_MESSAGE"] += 1
         members = self.meshes.members.get(topic)
         if self.params.flood_publish or (members is not None and len(members) < self.params.d_lo):
-            receivers = [peer for peer in self.peers.in_topic(topic) if self._may_publish_to(peer)]
+            receivers = [peer for peer in self.peers.topic_peers(topic) if self._may_publish_to(peer)]
         elif members is not None:
             receivers = [*members, *self._floodsub_peers(topic)]
         else:
-            receivers = [*self.fanout.receivers(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
-        return self._push(own, topic, data, receivers)
+            receivers = [*self.fanout.peers_for(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
+        return self._send_message(own, topic, data, receivers)
 
-    def receive(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
+    def receive_rpc(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
         """Takes one message from a peer (without its length); what of it is to be judged."""
         try:
             rpc = decode_rpc(raw)
         except RpcDecodeError as error:
             return MalformedRpc(str(error))
-        if peer not in self.peers.all:
-            self._note_early(peer, rpc.subscriptions)
+        if peer not in self.peers.states:
+            self._store_early_subscriptions(peer, rpc.subscriptions)
             return []
-        self.peers.counts["RECV_RPC"] += 1
-        self._take_subscriptions(peer, rpc.subscriptions)
+        self.peers.event_counts["RECV_RPC"] += 1
+        self._handle_subscriptions(peer, rpc.subscriptions)
         if self.scores.score(peer) < self.scores.thresholds.graylist:
             return []
-        found = [self._take_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
-        self._take_control(peer, rpc.control, now)
+        found = [self._handle_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
+        self._handle_control(peer, rpc.control, now)
         return [each for each in found if each is not None]
 
-    def verdict(self, message: MessageId, verdict: ValidationResult, now: float) -> int:
+    def report_validation_result(self, message: MessageId, verdict: ValidationResult, now: float) -> int:
         """What was decided about a message; one that is accepted is passed on, and the number of peers it is queued
         for is returned. A verdict on a message that does not wait any more changes nothing."""
-        accepted = self.inbox.settle(message, verdict)
+        accepted = self.validation_queue.finish(message, verdict)
         if accepted is None:
             return 0
         receivers = [*self.meshes.members.get(accepted.topic, ()), *self._floodsub_peers(accepted.topic)]
-        others = [peer for peer in receivers if peer not in accepted.brought_by]
-        return self._push(message, accepted.topic, accepted.data, others)
+        others = [peer for peer in receivers if peer not in accepted.senders]
+        return self._send_message(message, accepted.topic, accepted.data, others)
 
-    def _push(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
+    def _send_message(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
         """Keeps a message to be asked for, and queues it for those who do not have it."""
         frame = encode_frame(Rpc(messages=(PubsubMessage(topic, data),)))
-        self.lazy.cache.put(message, CachedMessage(topic, frame))
-        lacking = [peer for peer in receivers if message not in self.peers.all[peer].unwanted]
+        self.lazy_gossip.cache.put(message, CachedMessage(topic, frame))
+        lacking = [peer for peer in receivers if message not in self.peers.states[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
 
-    def _note_early(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
+    def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
         """Remembers the topics that a peer tells of before we can write to it."""
-        known = [each for each in subscriptions if each.topic in self.allowed]
+        known = [each for each in subscriptions if each.topic in self.allowed_topics]
         if known:
-            self._early[peer] = (self._early.pop(peer, []) + known)[-len(self.allowed) :]
-            if len(self._early) > MAX_EARLY_SUBSCRIBERS:
-                del self._early[next(iter(self._early))]
+            self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
+                -len(self.allowed_topics) :
+            ]
+            if len(self._early_subscriptions) > MAX_EARLY_SUBSCRIBERS:
+                del self._early_subscriptions[next(iter(self._early_subscriptions))]
 
-    def _take_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
+    def _handle_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
         """Joins and leaves of allowed topics; both for the same topic in one message cancel out."""
         said: dict[str, set[bool]] = {}
         for topic, subscribe in subscriptions:
-            if topic in self.allowed:
+            if topic in self.allowed_topics:
                 said.setdefault(topic, set()).add(subscribe)
         for topic, both in said.items():
             if both == {True}:
                 self.peers.join(peer, topic)
             elif both == {False}:
                 self.peers.leave(peer, topic)
-                self.meshes.drop_from(topic, peer)
+                self.meshes.remove_from(topic, peer)
 
-    def _take_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
+    def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
         """A large message that is new is not wanted from the rest of the mesh any more: that is said at once."""
-        found = self.inbox.take(peer, message, now)
-        if found is not None and len(message.data) >= self.params.idontwant_from_bytes:
-            frame = encode_frame(Rpc(control=ControlMessage(dont_want=(found.id,))))
+        found = self.validation_queue.receive(peer, message, now)
+        if found is not None and len(message.data) >= self.params.idontwant_message_threshold:
+            frame = encode_frame(Rpc(control=ControlMessage(idontwant=(found.id,))))
             for other in self.meshes.members[message.topic]:
-                if other != peer and self.peers.all[other].knows_idontwant:
+                if other != peer and self.peers.states[other].supports_idontwant:
                     self.peers.send_frame(other, frame, urgent=True)
         return found
 
@@ -234,75 +236,75 @@ class GossipSubRouter:
 
     def _floodsub_peers(self, topic: str) -> list[PeerId]:
         """Peers that keep no mesh and are sent everything."""
-        joined = self.peers.in_topic(topic)
-        return [peer for peer in joined if not self.peers.all[peer].meshes and self._may_publish_to(peer)]
+        joined = self.peers.topic_peers(topic)
+        return [peer for peer in joined if not self.peers.states[peer].supports_mesh and self._may_publish_to(peer)]
 
     # --- control -----------------------------------------------------------------------------------------------------
 
-    def _take_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
+    def _handle_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         if self.scores.score(peer) >= self.scores.thresholds.gossip:
-            self._take_gossip(peer, control, now)
-        refused = [topic for topic in control.graft if not self.meshes.grafted_by(peer, topic, now)]
+            self._handle_gossip(peer, control, now)
+        refused = [topic for topic in control.graft if not self.meshes.handle_graft(peer, topic, now)]
         if refused:
-            prunes = tuple([self.meshes.prune(peer, topic) for topic in dict.fromkeys(refused)])
+            prunes = tuple([self.meshes.make_prune(peer, topic) for topic in dict.fromkeys(refused)])
             self.peers.send(peer, Rpc(control=ControlMessage(prune=prunes)))
         for prune in control.prune:
-            self.meshes.pruned_by(peer, prune, now)
-        self.peers.all[peer].note_unwanted(control.dont_want, self.params)
+            self.meshes.handle_prune(peer, prune, now)
+        self.peers.states[peer].handle_idontwant(control.idontwant, self.params)
 
-    def _take_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
+    def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         def lacks(topic: str, message: MessageId) -> bool:
-            return topic in self.meshes.members and not self.inbox.has_seen(message, now)
+            return topic in self.meshes.members and not self.validation_queue.has_seen(message, now)
 
-        if control.have:
-            wanted = self.lazy.wants(peer, control.have, lacks, now)
+        if control.ihave:
+            wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)
             if wanted:
-                self.peers.send(peer, Rpc(control=ControlMessage(want=wanted)))
-        for message in self.lazy.answers(peer, control.want):
+                self.peers.send(peer, Rpc(control=ControlMessage(iwant=wanted)))
+        for message in self.lazy_gossip.handle_iwant(peer, control.iwant):
             self.peers.send_frame(peer, message.frame)
 
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
         """Upkeep of scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, one message to a peer."""
-        self.ticks += 1
+        self.heartbeat_ticks += 1
         self.scores.refresh(now)
-        for peer, count in self.lazy.promises.broken(now).items():
+        for peer, count in self.lazy_gossip.promises.broken(now).items():
             self.scores.add_penalty(peer, count)
-        self.inbox.tick(now)
-        totals = {peer: self.scores.score(peer) for peer in self.peers.all}
-        changes = self.meshes.upkeep(self.ticks, totals.__getitem__, now)
-        self.fanout.upkeep(lambda peer: totals[peer] >= self.scores.thresholds.publish, now)
-        told = self._tell(totals)
-        for peer, state in self.peers.all.items():
-            state.begin_tick(self.params)
-            if state.hello_due:
-                self._say_hello(peer, all_topics=True)
+        self.validation_queue.heartbeat(now)
+        totals = {peer: self.scores.score(peer) for peer in self.peers.states}
+        changes = self.meshes.heartbeat(self.heartbeat_ticks, totals.__getitem__, now)
+        self.fanout.heartbeat(lambda peer: totals[peer] >= self.scores.thresholds.publish, now)
+        told = self._emit_gossip(totals)
+        for peer, state in self.peers.states.items():
+            state.start_heartbeat(self.params)
+            if state.hello_pending:
+                self._send_hello(peer, all_topics=True)
             grafted, pruned = changes.get(peer, ((), ()))
-            control = self._with_unsent(peer, state, told.get(peer, ()), grafted, pruned)
+            control = self._build_control(peer, state, told.get(peer, ()), grafted, pruned)
             if any(control):
                 self.peers.send(peer, Rpc(control=control))
-        self.lazy.cache.shift()
+        self.lazy_gossip.cache.shift()
 
-    def _tell(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
+    def _emit_gossip(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
         told: dict[PeerId, list[IHave]] = {}
         threshold = self.scores.thresholds.gossip
         for topic, members in (*self.meshes.members.items(), *self.fanout.members.items()):
-            for peer, have in self.lazy.tell(topic, members, lambda peer: totals[peer] >= threshold):
+            for peer, have in self.lazy_gossip.emit_gossip(topic, members, lambda peer: totals[peer] >= threshold):
                 told.setdefault(peer, []).append(have)
         return told
 
-    def _with_unsent(
+    def _build_control(
         self, peer: PeerId, state: GossipPeer, have: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
     ) -> ControlMessage:
         """A heartbeat's control part, with the GRAFTs and PRUNEs that found no room before and are still true."""
-        grafts = {topic: None for topic in state.unsent_grafts if peer in self.meshes.members.get(topic, ())}
+        grafts = {topic: None for topic in state.pending_grafts if peer in self.meshes.members.get(topic, ())}
         prunes: dict[str, Prune] = {
             topic: prune
-            for topic, prune in state.unsent_prunes.items()
+            for topic, prune in state.pending_prunes.items()
             if peer not in self.meshes.members.get(topic, ())
         }
-        state.unsent_grafts, state.unsent_prunes = {}, {}
+        state.pending_grafts, state.pending_prunes = {}, {}
         grafts |= dict.fromkeys(grafted)
-        prunes |= {topic: self.meshes.prune(peer, topic) for topic in pruned}
-        return ControlMessage(have=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))
+        prunes |= {topic: self.meshes.make_prune(peer, topic) for topic in pruned}
+        return ControlMessage(ihave=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))

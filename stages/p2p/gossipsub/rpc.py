@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
 MAX_FIELDS = 12_000
 """Two IHAVE of full length, and more than nodes of one chain ever say at once: to read so many takes a while."""
 MAX_MESSAGE_FIELDS = 64
-LONGEST_ID = 64
+MAX_ID_BYTES = 64
 _SUBSCRIPTIONS, _PUBLISH, _CONTROL = 1, 2, 3
 _SUBSCRIBE, _SUBSCRIBED_TOPIC = 1, 2
 _FROM, _DATA, _SEQUENCE, _TOPIC, _SIGNATURE, _KEY = range(1, 7)
@@ -37,7 +37,7 @@ class PubsubMessage(NamedTuple):
 
     topic: str
     data: bytes
-    authored: bool = False
+    is_signed: bool = False
 
 
 class IHave(NamedTuple):
@@ -57,11 +57,11 @@ class Prune(NamedTuple):
 class ControlMessage(NamedTuple):
     """The parts of a message that are not content. `graft` holds topics, `want` and `dont_want` ids."""
 
-    have: Sequence[IHave] = ()
-    want: Sequence[bytes] = ()
+    ihave: Sequence[IHave] = ()
+    iwant: Sequence[bytes] = ()
     graft: Sequence[str] = ()
     prune: Sequence[Prune] = ()
-    dont_want: Sequence[bytes] = ()
+    idontwant: Sequence[bytes] = ()
 
 
 class Rpc(NamedTuple):
@@ -104,16 +104,16 @@ def _encode_control(control: ControlMessage) -> bytes:
         protobuf.bytes_field(
             _IHAVE, protobuf.bytes_field(_CONTROL_TOPIC, have.topic) + _encode_ids(_IHAVE_IDS, have.ids)
         )
-        for have in control.have
+        for have in control.ihave
     ]
-    if control.want:
-        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.want)))
+    if control.iwant:
+        parts.append(protobuf.bytes_field(_IWANT, _encode_ids(_IDS, control.iwant)))
     parts += [protobuf.bytes_field(_GRAFT, protobuf.bytes_field(_CONTROL_TOPIC, topic)) for topic in control.graft]
     for prune in control.prune:
         backoff = b"" if prune.backoff is None else protobuf.varint_field(_PRUNE_BACKOFF, prune.backoff)
         parts.append(protobuf.bytes_field(_PRUNE, protobuf.bytes_field(_CONTROL_TOPIC, prune.topic) + backoff))
-    if control.dont_want:
-        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.dont_want)))
+    if control.idontwant:
+        parts.append(protobuf.bytes_field(_IDONTWANT, _encode_ids(_IDS, control.idontwant)))
     return b"".join(parts)
 
 
@@ -189,6 +189,6 @@ def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
 
 def _ids(fields: Fields, number: int) -> list[bytes]:
     ids = fields.repeated_bytes(number)
-    if any(len(each) > LONGEST_ID for each in ids):
-        raise RpcDecodeError(f"a message id of more than {LONGEST_ID} bytes")
+    if any(len(each) > MAX_ID_BYTES for each in ids):
+        raise RpcDecodeError(f"a message id of more than {MAX_ID_BYTES} bytes")
     return ids

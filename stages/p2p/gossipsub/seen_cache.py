@@ -33,7 +33,7 @@ class SeenCache(Generic[K]):
             del self._ends[next(iter(self._ends))]
         return True
 
-    def forget_old(self, now: float) -> None:
+    def remove_expired(self, now: float) -> None:
         """Drops what came too long ago."""
         while self._ends:
             key = next(iter(self._ends))

@@ -22,7 +22,7 @@ from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
-class _Unpacked(NamedTuple):
+class _DecodedMessage(NamedTuple):
     id: MessageId
     content: bytes | SnappyFailure
     size: int
@@ -37,7 +37,7 @@ class ValidationQueue:
         self._params = params
         self._peers = peers
         self._promises = promises
-        self._id_rule = id_rule
+        self._id_scheme = id_rule
         self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
         self.pending = PendingMessages()
 
@@ -45,67 +45,67 @@ class ValidationQueue:
         """Whether a message came, or was sent by us, within the seen time."""
         return self._seen.has(message, now)
 
-    def add_own(self, topic: str, data: bytes, now: float) -> MessageId | None:
+    def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
         """The id of a message of our own, which is seen from now on; None if it was before."""
-        own = self._unpack(topic, data).id
+        own = self._decode(topic, data).id
         return own if self._seen.add(own, now) else None
 
-    def take(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
+    def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
         """Takes a message in a topic that we have joined; None if it is not to be judged."""
-        if self._peers.all[peer].allowance <= 0:
+        if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
-        if message.authored:
-            self._refuse(peer, len(message.data))
+        if message.is_signed:
+            self._reject(peer, len(message.data))
             return None
-        found = self._unpack(message.topic, message.data)
+        found = self._decode(message.topic, message.data)
         if self._seen.has(found.id, now):
-            self._take_duplicate(peer, found)
+            self._add_duplicate(peer, found)
             return None
-        self._promises.kept(found.id)
+        self._promises.fulfill(found.id)
         waiting = PendingMessage(message.topic, message.data, found.size, now, {peer: None})
         if not self.pending.add(found.id, waiting):
-            self._peers.counts["REJECT_MESSAGE"] += 1
+            self._peers.event_counts["REJECT_MESSAGE"] += 1
             return None
         self._seen.add(found.id, now)
         return UnvalidatedMessage(found.id, message.topic, peer, found.content)
 
-    def settle(self, message: MessageId, verdict: ValidationResult) -> PendingMessage | None:
+    def finish(self, message: MessageId, verdict: ValidationResult) -> PendingMessage | None:
         """Ends the wait of a message; the message if it is to be passed on."""
         pending = self.pending.take(message)
         if pending is None:
             return None
         if verdict is ValidationResult.ACCEPT:
-            self._peers.counts["DELIVER_MESSAGE"] += 1
+            self._peers.event_counts["DELIVER_MESSAGE"] += 1
             return pending
-        self._peers.counts["REJECT_MESSAGE"] += 1
+        self._peers.event_counts["REJECT_MESSAGE"] += 1
         if verdict is ValidationResult.REJECT:
-            self._charge(pending.brought_by, pending.size)
+            self._charge_wasted_bytes(pending.senders, pending.size)
         return None
 
-    def tick(self, now: float) -> None:
+    def heartbeat(self, now: float) -> None:
         """Forgets what was seen long ago, and gives up waiting for verdicts that do not come."""
-        self._seen.forget_old(now)
+        self._seen.remove_expired(now)
         for message in self.pending.older_than(now - VALIDATION_TIMEOUT):
-            self.settle(message, ValidationResult.IGNORE)
+            self.finish(message, ValidationResult.IGNORE)
 
-    def _unpack(self, topic: str, data: bytes) -> _Unpacked:
+    def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
         content = snappy.decompress(data)
         size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
-        return _Unpacked(message_id(self._id_rule, topic, data, content), content, size)
+        return _DecodedMessage(message_id(self._id_scheme, topic, data, content), content, size)
 
-    def _refuse(self, peer: PeerId, size: int) -> None:
-        self._peers.counts["REJECT_MESSAGE"] += 1
-        self._charge((peer,), size)
+    def _reject(self, peer: PeerId, size: int) -> None:
+        self._peers.event_counts["REJECT_MESSAGE"] += 1
+        self._charge_wasted_bytes((peer,), size)
 
-    def _take_duplicate(self, peer: PeerId, found: _Unpacked) -> None:
-        self._peers.counts["DUPLICATE_MESSAGE"] += 1
-        self._charge((peer,), found.size)
+    def _add_duplicate(self, peer: PeerId, found: _DecodedMessage) -> None:
+        self._peers.event_counts["DUPLICATE_MESSAGE"] += 1
+        self._charge_wasted_bytes((peer,), found.size)
         pending = self.pending.get(found.id)
         if pending is not None:
-            pending.brought_by[peer] = None
+            pending.senders[peer] = None
 
-    def _charge(self, peers: Iterable[PeerId], size: int) -> None:
+    def _charge_wasted_bytes(self, peers: Iterable[PeerId], size: int) -> None:
         for peer in peers:
-            state = self._peers.all.get(peer)
+            state = self._peers.states.get(peer)
             if state is not None:
-                state.allowance -= size + self._params.allowance_base
+                state.wasted_bytes_budget -= size + self._params.wasted_message_overhead

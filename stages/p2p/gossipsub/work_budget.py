@@ -4,9 +4,9 @@ good peers are served between."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
-ALL = 0.7
+TOTAL_SHARE = 0.7
 """The part of a core that all peers together may use up in vain."""
-FEWEST = 10
+MIN_PEERS = 10
 """Shares are no larger than with so many peers."""
 MAX_SAVED = 0.25
 
@@ -15,27 +15,27 @@ class WorkBudget:
     """Seconds of work that each peer has left, below 0 its debt. Times are seconds of a steady clock."""
 
     def __init__(self) -> None:
-        self._left: dict[PeerId, tuple[float, float]] = {}
+        self._balances: dict[PeerId, tuple[float, float]] = {}
 
     def __len__(self) -> int:
-        return len(self._left)
+        return len(self._balances)
 
     def charge(self, peer: PeerId, work: float, now: float) -> None:
         """A peer has caused so many seconds of work in vain."""
-        self._left[peer] = (self._at(peer, now) - work, now)
+        self._balances[peer] = (self._balance(peer, now) - work, now)
 
-    def pause(self, peer: PeerId, now: float) -> float:
+    def delay(self, peer: PeerId, now: float) -> float:
         """Seconds until the peer is out of debt."""
-        return max(0.0, -self._at(peer, now)) / self._rate
+        return max(0.0, -self._balance(peer, now)) / self._rate
 
-    def forget(self, peer: PeerId) -> None:
+    def remove_peer(self, peer: PeerId) -> None:
         """The peer is gone."""
-        self._left.pop(peer, None)
+        self._balances.pop(peer, None)
 
     @property
     def _rate(self) -> float:
-        return ALL / max(FEWEST, len(self._left))
+        return TOTAL_SHARE / max(MIN_PEERS, len(self._balances))
 
-    def _at(self, peer: PeerId, now: float) -> float:
-        left, since = self._left.get(peer, (0.0, now))
+    def _balance(self, peer: PeerId, now: float) -> float:
+        left, since = self._balances.get(peer, (0.0, now))
         return min(MAX_SAVED, left + (now - since) * self._rate)

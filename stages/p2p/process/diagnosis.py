@@ -86,9 +86,9 @@ class DiagnosisService:
     def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], Discv5Server | None]) -> None:
         self._host, self._gossip, self._discovery = host, gossip, discovery
         self._inbound_ever = 0
-        host.subscribe(self._heard)
+        host.subscribe(self._on_host_event)
 
-    def examine(
+    def diagnose(
         self,
         problems: tuple[str, ...],
         static: tuple[bytes, ...],
@@ -128,32 +128,32 @@ class DiagnosisService:
                 ClosedConnectionInfo(peer_id_text(one.peer), one.reason, round(one.seconds, 1))
                 for one in list(host.closed_connections)[-MAX_SHOWN:]
             ),
-            discovery=self._found(),
-            gossip=self._gossiped(signers, published),
+            discovery=self._diagnose_discovery(),
+            gossip=self._diagnose_gossip(signers, published),
             problems=problems,
         )
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected) and event.direction is Direction.INBOUND:
             target = event.address.tcp
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
-    def _found(self) -> DiscoveryDiagnosis | None:
+    def _diagnose_discovery(self) -> DiscoveryDiagnosis | None:
         server = self._discovery()
         if server is None:
             return None
-        advertised = server.service.local.advertised
+        advertised = server.node.local_enr.advertised
         return DiscoveryDiagnosis(
-            record=server.record.text,
+            record=server.enr.text,
             endpoint=str(server.endpoint),
             ip=None if advertised.ip is None else str(advertised.ip),
             tcp=advertised.tcp,
             udp=advertised.udp,
-            nodes=server.census._asdict(),
-            drops={drop.value: count for drop, count in server.service.drops.items()},
+            nodes=server.table_stats._asdict(),
+            drops={drop.value: count for drop, count in server.node.drops.items()},
         )
 
-    def _gossiped(self, signers: tuple[bytes | None, bytes | None], published: int) -> GossipDiagnosis:
+    def _diagnose_gossip(self, signers: tuple[bytes | None, bytes | None], published: int) -> GossipDiagnosis:
         gossip = self._gossip
         signer, own = [None if address is None else f"0x{address.hex()}" for address in signers]
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
@@ -164,7 +164,7 @@ class DiagnosisService:
             low=gossip.router.params.d_lo,
             accepted=gossip.accepted,
             accepted_ago=ago,
-            refused=dict(gossip.refusals),
+            refused=dict(gossip.failures),
             published=published,
             signer=signer,
             own_signer=own,

@@ -34,14 +34,14 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
-WRITE_SECONDS = 60.0
+WRITE_TIMEOUT = 60.0
 """How long a peer may take to take what one write holds."""
-GREETING_SECONDS = 10.0
+OUTBOUND_STREAM_TIMEOUT = 10.0
 """How long what a peer says waits for our stream to it."""
-MESH = "mesh"
+MESH_TAG = "mesh"
 """Protects the mesh of blocks of now from being trimmed."""
-_LONGEST_PAUSE = 60.0
-_STEADY = 10.0
+_MAX_BACKOFF = 60.0
+_STABLE_SECONDS = 10.0
 
 log = get_logger("p2p")
 
@@ -76,20 +76,20 @@ class GossipService:
         self.router = GossipSubRouter(gossip_params_of(host.config), self._topics, scores, random.Random())
         self._inbound: dict[PeerId, Stream] = {}
         self._writers: dict[PeerId, asyncio.Event] = {}
-        self._speakers: dict[PeerId, asyncio.Event] = {}
-        self._greeted: dict[PeerId, asyncio.Event] = {}
-        self._again = PeerBackoff(maximum=_LONGEST_PAUSE)
-        self.shares = WorkBudget()
+        self._retry_now: dict[PeerId, asyncio.Event] = {}
+        self._outbound_open: dict[PeerId, asyncio.Event] = {}
+        self._backoff = PeerBackoff(maximum=_MAX_BACKOFF)
+        self.work_budget = WorkBudget()
         self._protected: set[PeerId] = set()
-        self.refusals: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
         self.accepted = 0
         self.accepted_at: float | None = None
         for topic in self._topics:
             self.router.join(topic)
         for protocol in PROTOCOLS:
-            host.set_stream_handler(protocol, self._listen)
-        host.subscribe(self._heard)
-        self.heartbeat = PeriodicTask("gossip", self._beat)
+            host.set_stream_handler(protocol, self._handle_stream)
+        host.subscribe(self._on_host_event)
+        self.activity = PeriodicTask("gossip", self._heartbeat)
 
     @property
     def topics(self) -> list[str]:
@@ -101,11 +101,11 @@ class GossipService:
         version = block_message.version_at(self._config.rollup, int(timestamp))
         return block_message.block_topic(self._chain_id, version)
 
-    def mesh(self, timestamp: float) -> int:
+    def mesh_size(self, timestamp: float) -> int:
         """How many peers are in the mesh of the topic for blocks of a time."""
-        return len(self._members(timestamp))
+        return len(self._mesh_members(timestamp))
 
-    def _members(self, timestamp: float) -> Collection[PeerId]:
+    def _mesh_members(self, timestamp: float) -> Collection[PeerId]:
         return self.router.meshes.members.get(self.topic(timestamp), {}).keys()
 
     # --- our own blocks --------------------------------------------------------------------------------------------
@@ -116,97 +116,97 @@ class GossipService:
             return "the node has no key to sign with (p2p.sequencer.key)"
         version = block_message.version_at(self._config.rollup, payload.timestamp)
         try:
-            part = block_message.signed_part(payload, version)
+            part = block_message.encode_signed_part(payload, version)
         except SszError as error:
             return f"the block cannot be encoded: {error}"
         signature = self._signer.sign(self._chain_id, part)
         now = time.monotonic()
-        judged = self._validator.judge(version, signature + part, time.time(), now)
-        if judged.fault is ValidationFailure.SEEN:
+        judged = self._validator.validate(version, signature + part, time.time(), now)
+        if judged.failure is ValidationFailure.SEEN:
             return None
-        if judged.verdict is not ValidationResult.ACCEPT:
+        if judged.result is not ValidationResult.ACCEPT:
             return f"peers would not accept the block: {judged}"
         topic = block_message.block_topic(self._chain_id, version)
-        count = self.router.publish(topic, block_message.compose(signature, part), now)
-        self._flush()
+        count = self.router.publish(topic, block_message.encode_message(signature, part), now)
+        self._wake_writers()
         log.debug("published a block", number=payload.block_number, peers=count or 0)
         return None
 
     # --- what peers say --------------------------------------------------------------------------------------------
 
-    async def _listen(self, stream: Stream) -> None:
+    async def _handle_stream(self, stream: Stream) -> None:
         """Takes a peer's messages until its stream ends; a newer stream of the peer ends an older one."""
         peer = stream.peer
         older, self._inbound[peer] = self._inbound.get(peer), stream
         if older is not None:
             older.reset()
         try:
-            await self._greeting(peer)
+            await self._wait_for_outbound_stream(peer)
             while True:
-                await asyncio.sleep(self.shares.pause(peer, time.monotonic()))
+                await asyncio.sleep(self.work_budget.delay(peer, time.monotonic()))
                 message = await stream.read_message(MAX_RPC_BYTES)
                 if message is None:
                     return
-                self._take(peer, message)
+                self._handle_rpc(peer, message)
         except StreamError:
             stream.reset()
         finally:
             if self._inbound.get(peer) is stream:
                 del self._inbound[peer]
 
-    async def _greeting(self, peer: PeerId) -> None:
+    async def _wait_for_outbound_stream(self, peer: PeerId) -> None:
         """Waits for our own stream to the peer: what it says first would be lost before."""
         if peer not in self._writers and self._host.connection(peer) is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(GREETING_SECONDS):
-                    await self._greeted.setdefault(peer, asyncio.Event()).wait()
+                async with asyncio.timeout(OUTBOUND_STREAM_TIMEOUT):
+                    await self._outbound_open.setdefault(peer, asyncio.Event()).wait()
 
-    def _take(self, peer: PeerId, message: bytes) -> None:
+    def _handle_rpc(self, peer: PeerId, message: bytes) -> None:
         """Takes one message of a peer, at its cost unless there is a new block in it; StreamError if it is none."""
         began = time.thread_time()
-        found = self.router.receive(peer, message, time.monotonic())
-        is_useful = not isinstance(found, MalformedRpc) and any([self._judge(incoming) for incoming in found])
-        self._flush()
+        found = self.router.receive_rpc(peer, message, time.monotonic())
+        is_useful = not isinstance(found, MalformedRpc) and any([self._validate(incoming) for incoming in found])
+        self._wake_writers()
         if not is_useful and self._host.connection(peer) is not None:
-            self.shares.charge(peer, time.thread_time() - began, time.monotonic())
+            self.work_budget.charge(peer, time.thread_time() - began, time.monotonic())
         if isinstance(found, MalformedRpc):
             log.debug("malformed gossip", peer=short_peer_id(peer), why=found.reason)
             raise StreamError(found.reason)
 
-    def _judge(self, incoming: UnvalidatedMessage) -> bool:
+    def _validate(self, incoming: UnvalidatedMessage) -> bool:
         """Decides about one message, and says whether it is accepted; a crash of the checks is a refusal."""
         version, now = self._topics[incoming.topic], time.monotonic()
         try:
-            judged = self._validator.judge(version, incoming.content, time.time(), now)
+            judged = self._validator.validate(version, incoming.content, time.time(), now)
         except Exception as bug:
             log.crash("the check of a gossiped block failed", bug, peer=short_peer_id(incoming.peer))
-            self.router.verdict(incoming.id, ValidationResult.REJECT, now)
+            self.router.report_validation_result(incoming.id, ValidationResult.REJECT, now)
             return False
-        self.router.verdict(incoming.id, judged.verdict, now)
-        if judged.verdict is ValidationResult.ACCEPT and judged.payload is not None:
+        self.router.report_validation_result(incoming.id, judged.result, now)
+        if judged.result is ValidationResult.ACCEPT and judged.payload is not None:
             self.accepted += 1
             self.accepted_at = now
             self._on_block(judged.payload)
-        elif judged.fault is not None:
-            self.refusals[judged.fault.name.lower()] += 1
+        elif judged.failure is not None:
+            self.failures[judged.failure.name.lower()] += 1
             log.debug("gossiped block refused", peer=short_peer_id(incoming.peer), why=str(judged))
-        return judged.verdict is ValidationResult.ACCEPT
+        return judged.result is ValidationResult.ACCEPT
 
     # --- what we say -----------------------------------------------------------------------------------------------
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerDisconnected):
-            self._greeted.pop(event.peer, None)
-            self.shares.forget(event.peer)
+            self._outbound_open.pop(event.peer, None)
+            self.work_budget.remove_peer(event.peer)
         if isinstance(event, PeerConnected):
-            if event.peer in self._speakers:
-                self._speakers[event.peer].set()
+            if event.peer in self._retry_now:
+                self._retry_now[event.peer].set()
             else:
-                self._host.spawn(self._speak(event.peer))
+                self._host.spawn(self._keep_outbound_stream(event.peer))
 
-    async def _speak(self, peer: PeerId) -> None:
+    async def _keep_outbound_stream(self, peer: PeerId) -> None:
         """Keeps a stream to a peer for as long as it is connected and speaks any of our protocols."""
-        again = self._speakers[peer] = asyncio.Event()
+        again = self._retry_now[peer] = asyncio.Event()
         try:
             while self._host.connection(peer) is not None:
                 again.clear()
@@ -216,16 +216,16 @@ class GossipService:
                 except StreamError as error:
                     log.debug("no gossip with a peer", peer=short_peer_id(peer), why=str(error))
                 else:
-                    await self._carry(peer, protocol, stream)
-                if time.monotonic() - began >= _STEADY:
-                    self._again.succeeded(peer)
+                    await self._write_rpcs(peer, protocol, stream)
+                if time.monotonic() - began >= _STABLE_SECONDS:
+                    self._backoff.succeeded(peer)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._again.failed(peer, time.monotonic())):
+                    async with asyncio.timeout(self._backoff.failed(peer, time.monotonic())):
                         await again.wait()
         finally:
-            del self._speakers[peer]
+            del self._retry_now[peer]
 
-    async def _carry(self, peer: PeerId, protocol: str, stream: Stream) -> None:
+    async def _write_rpcs(self, peer: PeerId, protocol: str, stream: Stream) -> None:
         """Writes what the router has for a peer until the stream breaks. Then the peer is to greet us anew, so its
         stream is given up too."""
         ready = self._writers[peer] = asyncio.Event()
@@ -233,14 +233,14 @@ class GossipService:
         is_outbound = bool(connections) and connections[0].direction is Direction.OUTBOUND
         places = [place for connection in connections for place in colocation_groups(connection.remote_ip)]
         self.router.add_peer(peer, protocol, is_outbound, places)
-        self._greeted.pop(peer, asyncio.Event()).set()
-        self._flush()
-        watching = asyncio.get_running_loop().create_task(_until_broken(stream, ready))
+        self._outbound_open.pop(peer, asyncio.Event()).set()
+        self._wake_writers()
+        watching = asyncio.get_running_loop().create_task(_watch_stream(stream, ready))
         try:
             while not watching.done() or watching.result():
                 ready.clear()
                 while (frame := self.router.next_frame(peer)) is not None:
-                    async with asyncio.timeout(WRITE_SECONDS):
+                    async with asyncio.timeout(WRITE_TIMEOUT):
                         await stream.write(frame)
                 await ready.wait()
         except (StreamError, TimeoutError):
@@ -253,31 +253,31 @@ class GossipService:
             if peer in self._inbound:
                 self._inbound[peer].reset()
 
-    def _flush(self) -> None:
+    def _wake_writers(self) -> None:
         """Wakes those who have something to write."""
         for peer in self.router.take_ready():
             if peer in self._writers:
                 self._writers[peer].set()
 
-    async def _beat(self) -> float:
+    async def _heartbeat(self) -> float:
         """One heartbeat."""
         self.router.heartbeat(time.monotonic())
-        self._flush()
-        self._protect()
-        for name, count in self.router.take_counts().items():
+        self._wake_writers()
+        self._protect_mesh()
+        for name, count in self.router.take_event_counts().items():
             self._host.meter.count("p2p_gossip_events_total", count, type=name)
-        return self.router.params.heartbeat
+        return self.router.params.heartbeat_interval
 
-    def _protect(self) -> None:
+    def _protect_mesh(self) -> None:
         """Keeps the mesh of blocks of now from being trimmed; that of older blocks is anybody's to fill."""
-        before, self._protected = self._protected, set(self._members(time.time()))
+        before, self._protected = self._protected, set(self._mesh_members(time.time()))
         for peer in before - self._protected:
-            self._host.connection_manager.unprotect(peer, MESH)
+            self._host.connection_manager.unprotect(peer, MESH_TAG)
         for peer in self._protected - before:
-            self._host.connection_manager.protect(peer, MESH)
+            self._host.connection_manager.protect(peer, MESH_TAG)
 
 
-async def _until_broken(stream: Stream, ready: asyncio.Event) -> bool:
+async def _watch_stream(stream: Stream, ready: asyncio.Event) -> bool:
     """Watches a stream that only we write to, and wakes its writer when it breaks. True if the peer has merely ended
     its own direction."""
     try:

@@ -7,8 +7,8 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
-AGAIN = 1.0
-PATIENCE = 8.0
+RESEND_SECONDS = 1.0
+TIMEOUT_SECONDS = 8.0
 
 
 class PayloadClient:
@@ -17,7 +17,7 @@ class PayloadClient:
     def __init__(self, bus: Bus) -> None:
         self._last = 0
         self._waiting: dict[int, asyncio.Future[PayloadResponse]] = {}
-        self._client = bus.connect("engine.payloads", self._take)
+        self._client = bus.connect("engine.payloads", self._on_message)
 
     async def read(self, number: int) -> ExecutionPayload | None:
         """The canonical block of a number, None if there is none; TimeoutError if the engine cannot say in time."""
@@ -26,10 +26,10 @@ class PayloadClient:
         answer: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
         self._waiting[want.id] = answer
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 while not answer.done():
                     self._client.send(want)
-                    await asyncio.wait((answer,), timeout=AGAIN)
+                    await asyncio.wait((answer,), timeout=RESEND_SECONDS)
         finally:
             del self._waiting[want.id]
         found = answer.result()
@@ -37,7 +37,7 @@ class PayloadClient:
             raise TimeoutError(found.error)
         return found.payload
 
-    def _take(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         answer = self._waiting.get(message.id)
         if answer is not None and not answer.done():
             answer.set_result(message)

@@ -35,14 +35,14 @@ from rollup_node.stages.p2p.peerstore.peer_record import IdentifyRecord, PeerMet
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 
 CONNECT_SECONDS = 29.0
-KEPT_ANSWERS = 128
-ORDINARY_ERROR, INVALID_PARAMETER = -32000, -32602
+MAX_RESPONSES = 128
+SERVER_ERROR, INVALID_PARAMETER = -32000, -32602
 
 
 class PeerApiError(Exception):
     """An error to answer with."""
 
-    def __init__(self, text: str, code: int = ORDINARY_ERROR) -> None:
+    def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
         super().__init__(text)
         self.code = code
 
@@ -67,7 +67,7 @@ class PeerDirectory:
             nodeID=node_id_text(host.peer_id),
             userAgent=host.config.user_agent,
             protocolVersion=PROTOCOL_VERSION,
-            ENR="" if discovery is None else discovery.record.text,
+            ENR="" if discovery is None else discovery.enr.text,
             addresses=full_addresses(host.peer_id, host.addresses),
             protocols=host.protocols,
             connectedness=NOT_CONNECTED,
@@ -146,7 +146,7 @@ class PeersServer:
 
     def __init__(self, bus: Bus, host: Host, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
         self._host, self._directory = host, directory
-        self._answers: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
+        self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
         self._methods: dict[str, Callable[[str], Any]] = {
             "self": lambda _: directory.own(),
@@ -154,32 +154,36 @@ class PeersServer:
             "peerStats": lambda _: directory.stats(),
             "discoveryTable": lambda _: directory.table(),
             "diagnosis": lambda _: diagnosis(),
-            "blockPeer": lambda text: self._gate(host.connection_gater.blocked_peers.add, _peer(text)),
-            "unblockPeer": lambda text: self._let_in(_peer(text)),
+            "blockPeer": lambda text: self._change_gater(host.connection_gater.blocked_peers.add, _peer(text)),
+            "unblockPeer": lambda text: self._unblock_peer(_peer(text)),
             "listBlockedPeers": lambda _: sorted_peers(host.connection_gater.blocked_peers),
-            "blockAddr": lambda text: self._gate(host.connection_gater.blocked_ips.add, parse_ip(text)),
-            "unblockAddr": lambda text: self._gate(host.connection_gater.blocked_ips.discard, parse_ip(text)),
+            "blockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.add, parse_ip(text)),
+            "unblockAddr": lambda text: self._change_gater(host.connection_gater.blocked_ips.discard, parse_ip(text)),
             "listBlockedAddrs": lambda _: sorted_ips(host.connection_gater.blocked_ips),
-            "blockSubnet": lambda text: self._gate(host.connection_gater.blocked_subnets.add, parse_subnet(text)),
-            "unblockSubnet": lambda text: self._gate(host.connection_gater.blocked_subnets.discard, parse_subnet(text)),
+            "blockSubnet": lambda text: self._change_gater(
+                host.connection_gater.blocked_subnets.add, parse_subnet(text)
+            ),
+            "unblockSubnet": lambda text: self._change_gater(
+                host.connection_gater.blocked_subnets.discard, parse_subnet(text)
+            ),
             "listBlockedSubnets": lambda _: sorted_nets(host.connection_gater.blocked_subnets),
             "protectPeer": lambda text: host.connection_manager.protect(_peer(text), API_PROTECTED),
             "unprotectPeer": lambda text: host.connection_manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,
             "disconnectPeer": self._disconnect,
         }
-        self._server = bus.serve("p2p.control", self._take)
+        self._server = bus.serve("p2p.control", self._on_message)
 
-    def _take(self, peer: ProcessId, call: PeerRequest) -> None:
+    def _on_message(self, peer: ProcessId, call: PeerRequest) -> None:
         key = (peer, call.id)
-        known = self._answers.get(key)
+        known = self._responses.get(key)
         if known is not None:
             self._server.send(peer, known)
         elif key not in self._running:
             self._running.add(key)
-            self._begin(key, call)
+            self._call(key, call)
 
-    def _begin(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
+    def _call(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
         """Answers at once, or when what takes its time is done."""
         try:
             method = self._methods.get(call.method)
@@ -187,33 +191,35 @@ class PeersServer:
                 raise PeerApiError(f"there is no call {call.method!r}", INVALID_PARAMETER)
             found = method(call.argument)
         except PeerApiError as problem:
-            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
+            self._respond(key, PeerResponse(call.id, b"", str(problem), problem.code))
         else:
             if asyncio.iscoroutine(found):
-                self._host.spawn(self._finish(key, call, found))
+                self._host.spawn(self._finish_call(key, call, found))
             else:
-                self._answer(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
+                self._respond(key, PeerResponse(call.id, msgspec.json.encode(found), None, 0))
 
-    async def _finish(self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]) -> None:
+    async def _finish_call(
+        self, key: tuple[ProcessId, int], call: PeerRequest, work: Coroutine[Any, Any, None]
+    ) -> None:
         try:
             await work
-            self._answer(key, PeerResponse(call.id, b"null", None, 0))
+            self._respond(key, PeerResponse(call.id, b"null", None, 0))
         except PeerApiError as problem:
-            self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
+            self._respond(key, PeerResponse(call.id, b"", str(problem), problem.code))
 
-    def _answer(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
+    def _respond(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
         self._running.discard(key)
-        self._answers[key] = answer
-        if len(self._answers) > KEPT_ANSWERS:
-            self._answers.popitem(last=False)
+        self._responses[key] = answer
+        if len(self._responses) > MAX_RESPONSES:
+            self._responses.popitem(last=False)
         self._server.send(key[0], answer)
 
-    def _gate(self, change: Callable[[Any], None], subject: object) -> None:
+    def _change_gater(self, change: Callable[[Any], None], subject: object) -> None:
         """Changes whom we keep out; live connections stay (node-behaviour 1.8)."""
         change(subject)
         self._host.save_gater()
 
-    def _let_in(self, peer: PeerId) -> None:
+    def _unblock_peer(self, peer: PeerId) -> None:
         """Unblocks a peer, and lifts its ban as op-node does."""
         self._host.meter.count("p2p_peer_unbans", int(self._host.connection_gater.unblock_peer(peer)))
         self._host.save_gater()
@@ -242,7 +248,7 @@ class PeersServer:
         peer = _peer(text)
         self._host.disconnect(peer, "asked for by an operator")
         self._host.peerstore.remove(peer)
-        self._let_in(peer)
+        self._unblock_peer(peer)
 
 
 def _peer(text: str) -> PeerId:

@@ -37,9 +37,9 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address
 
-OPEN_SECONDS = 3600.0
-CLOSED_SECONDS = 0.5
-STATUS_SECONDS = 0.5
+LISTENING_INTERVAL = 3600.0
+NOT_STARTED_INTERVAL = 0.5
+STATUS_INTERVAL = 0.5
 
 log = get_logger("p2p")
 
@@ -53,42 +53,42 @@ class P2pStage:
         self._store_problem: str | None = None
         self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
         self._signers = UnsafeBlockSigners()
-        self._is_found = self._knows_signer = False
+        self._discovery_started = self._signer_known = False
         identity = load_identity(config).identity
-        self.store = self._open_store(config.peerstore_path)
-        self.store.save_identity(identity)
-        self.host = Host(config, identity, self.store, meter)
-        self.upkeep = PeerManager(self.host)
-        self.finder = DiscoveryService(self.host)
-        self.scores = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
-        self.keeper = ScoreService(self.host, self.scores)
+        self.peerstore = self._open_store(config.peerstore_path)
+        self.peerstore.save_identity(identity)
+        self.host = Host(config, identity, self.peerstore, meter)
+        self.peer_manager = PeerManager(self.host)
+        self.discovery = DiscoveryService(self.host)
+        self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.score_service = ScoreService(self.host, self.scorer)
         self.validator = BlockValidator(config.rollup, self._signers, config.gossip_timestamp_threshold)
-        self.blocks = UnsafeBlocksServer(bus, self._publish, lambda: self._knows_signer, self._fill)
-        deliver = self.blocks.deliver
-        self.gossip = GossipService(self.host, self.validator, self.scores, self._signer, deliver)
+        self.blocks_server = UnsafeBlocksServer(bus, self._publish, lambda: self._signer_known, self._request_gap)
+        deliver = self.blocks_server.send_block
+        self.gossip = GossipService(self.host, self.validator, self.scorer, self._signer, deliver)
         self.sync: SyncClient | None = None
         if config.sync_req_resp:
             SyncServer(self.host, PayloadClient(bus).read)
-            planner = SyncPlanner(self.scores.application, config.sync_only_req_to_static)
-            self.sync = SyncClient(self.host, planner, self.upkeep.is_static, deliver)
-        directory = PeerDirectory(self.host, self.gossip, self.keeper, self._discovery)
-        self._examiner = DiagnosisService(self.host, self.gossip, self._discovery)
-        self.calls = PeersServer(bus, self.host, directory, self._diagnosis)
+            planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
+            self.sync = SyncClient(self.host, planner, self.peer_manager.is_static, deliver)
+        directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
+        self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
+        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
         self.activities = [
             PeriodicTask("listen for peers", self._open),
-            self.gossip.heartbeat,
-            self.keeper.activity,
-            PeriodicTask("status", self._tell),
-            *self.upkeep.activities,
+            self.gossip.activity,
+            self.score_service.activity,
+            PeriodicTask("status", self._publish_status),
+            *self.peer_manager.activities,
         ]
         if self.sync is not None:
             self.activities.append(self.sync.activity)
         if not config.no_discovery:
-            self.activities.append(PeriodicTask("discovery", lambda: self._found_step("discovery")))
+            self.activities.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
         if config.nat:
-            self.activities.append(PeriodicTask("port forwarding", lambda: self._found_step("port forwarding")))
+            self.activities.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
@@ -101,10 +101,10 @@ class P2pStage:
 
     async def close(self) -> None:
         """Closes everything, within two seconds."""
-        self.keeper.save()
-        await self.finder.close()
+        self.score_service.save()
+        await self.discovery.close()
         await self.host.stop()
-        self.store.close()
+        self.peerstore.close()
 
     def reset(self, error: Exception) -> None:
         """Has nothing to reset."""
@@ -130,22 +130,24 @@ class P2pStage:
         try:
             if not self.host.port:
                 await self.host.start()
-            if not self._is_found:
-                await self.finder.start()
-                self._is_found = True
+            if not self._discovery_started:
+                await self.discovery.start()
+                self._discovery_started = True
         except (TransportError, DiscoveryError, StoreError) as error:
             raise TemporaryError(str(error)) from None
-        return OPEN_SECONDS
+        return LISTENING_INTERVAL
 
-    async def _found_step(self, name: str) -> float:
+    async def _discovery_step(self, name: str) -> float:
         """One step of an activity of the finder, which it has once it has started."""
-        steps = {activity.name: activity.step for activity in self.finder.activities} if self._is_found else {}
+        steps = (
+            {activity.name: activity.step for activity in self.discovery.activities} if self._discovery_started else {}
+        )
         if name in steps:
             return await steps[name]()
-        return OPEN_SECONDS if self._is_found else CLOSED_SECONDS
+        return LISTENING_INTERVAL if self._discovery_started else NOT_STARTED_INTERVAL
 
-    def _discovery(self) -> Discv5Server | None:
-        return self.finder.discv5 if self._is_found else None
+    def _running_discv5(self) -> Discv5Server | None:
+        return self.discovery.discv5 if self._discovery_started else None
 
     # --- news ------------------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class P2pStage:
         if not isinstance(message, RuntimeConfig):
             return
         address = message.unsafe_block_signer
-        self._knows_signer = True
+        self._signer_known = True
         if self._signers.update(address, time.monotonic()):
             log.info("unsafe blocks are signed by", address=to_hex(address))
         if address == ZERO_ADDRESS:
@@ -164,25 +166,27 @@ class P2pStage:
     def _publish(self, payload: ExecutionPayload) -> str | None:
         return self.gossip.publish(payload)
 
-    def _fill(self, head: int, gap_end: GapEnd) -> None:
+    def _request_gap(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:
-            self.sync.want(head, Target(gap_end.number, gap_end.hash, gap_end.parent_hash))
+            self.sync.request_range(head, Target(gap_end.number, gap_end.hash, gap_end.parent_hash))
 
     # --- what others are told --------------------------------------------------------------------------------------
 
-    async def _tell(self) -> float:
-        self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh(time.time())))
+    async def _publish_status(self) -> float:
+        self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh_size(time.time())))
         self._publisher.set(Health(self._problems()))
-        return STATUS_SECONDS
+        return STATUS_INTERVAL
 
     def _problems(self) -> tuple[str, ...]:
-        own = (self._store_problem, self.store.problem)
+        own = (self._store_problem, self.peerstore.problem)
         return (*(problem for problem in own if problem is not None), *self._runtime_problems)
 
-    def _diagnosis(self) -> Diagnosis:
+    def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self._signers.current, own)
-        return self._examiner.examine(self._problems(), self.upkeep.static_peers, signers, self.blocks.published)
+        return self._diagnosis_service.diagnose(
+            self._problems(), self.peer_manager.static_peers, signers, self.blocks_server.published
+        )
 
 
 def is_own_machine(address: str) -> bool:

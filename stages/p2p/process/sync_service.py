@@ -24,7 +24,7 @@ from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
-_MAX_CODE = 5
+_FAILURE_CODE = 5
 _IDLE_SECONDS = 10.0
 
 log = get_logger("p2p")
@@ -38,30 +38,30 @@ class SyncServer:
 
     def __init__(self, host: Host, read: ReadBlock) -> None:
         self._host, self._read = host, read
-        self._service = ServerLimits(host.config.rollup)
+        self._limits = ServerLimits(host.config.rollup)
         for protocol in payload_by_number.protocols(host.config.rollup.l2_chain_id):
             host.set_stream_handler(protocol, self._serve)
 
     async def _serve(self, stream: Stream) -> None:
         began = time.monotonic()
-        wait = self._service.admit(stream.peer, began)
+        wait = self._limits.admit(stream.peer, began)
         code, answer = ResultCode.UNKNOWN_ERROR, b""
         if wait is not None:
             await asyncio.sleep(wait)
-            code, answer = await self._answer(stream)
+            code, answer = await self._handle_request(stream)
         async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
             await stream.write(answer or payload_by_number.encode_error(code))
         stream.close()
         count(self._host, "server", code, time.monotonic() - began)
 
-    async def _answer(self, stream: Stream) -> tuple[ResultCode, bytes]:
+    async def _handle_request(self, stream: Stream) -> tuple[ResultCode, bytes]:
         try:
             async with asyncio.timeout(payload_by_number.READ_SECONDS):
                 number = payload_by_number.decode_request(await stream.read_exactly(payload_by_number.REQUEST_SIZE))
         except (StreamError, TimeoutError) as error:
             log.debug("a peer's request cannot be read", peer=short_peer_id(stream.peer), why=str(error) or "too slow")
             return ResultCode.UNKNOWN_ERROR, b""
-        code = self._service.check(number, time.time())
+        code = self._limits.check_number(number, time.time())
         if number is None or code is not ResultCode.OK:
             return code, b""
         try:
@@ -90,14 +90,14 @@ class SyncClient:
         self._is_static, self._on_block = is_static, on_block
         self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
         self.activity = PeriodicTask("sync", self._step)
-        host.subscribe(self._heard)
+        host.subscribe(self._on_host_event)
 
-    def want(self, head: int, target: Target) -> None:
+    def request_range(self, head: int, target: Target) -> None:
         """The blocks above number `head` and below the target are missing."""
-        self._deliver(self._planner.want(head, target, time.monotonic()))
+        self._release(self._planner.request_range(head, target, time.monotonic()))
         self.activity.wake.set()
 
-    def _heard(self, event: HostEvent) -> None:
+    def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerIdentified):
             if set(self._protocols) & set(event.identify.protocols):
                 self._planner.add_peer(event.peer, self._is_static(event.peer))
@@ -108,12 +108,12 @@ class SyncClient:
 
     async def _step(self) -> float:
         now = time.monotonic()
-        for request in self._planner.requests(now):
-            self._host.spawn(self._ask(request))
-        pause = self._planner.pause(now)
+        for request in self._planner.next_requests(now):
+            self._host.spawn(self._request(request))
+        pause = self._planner.delay(now)
         return _IDLE_SECONDS if pause is None else max(pause, 0.01)
 
-    async def _ask(self, request: BlockRequest) -> None:
+    async def _request(self, request: BlockRequest) -> None:
         began = time.monotonic()
         answer = await self._exchange(request)
         now = time.monotonic()
@@ -122,7 +122,7 @@ class SyncClient:
         count(self._host, "client", code_of(answer), now - began)
         if isinstance(answer, BlockFound):
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
-        self._deliver(self._planner.answered(request, answer, now))
+        self._release(self._planner.handle_outcome(request, answer, now))
         self._host.meter.set("p2p_payloads_quarantine_total", len(self._planner.quarantine))
         self.activity.wake.set()
 
@@ -146,7 +146,7 @@ class SyncClient:
             return RequestFailed("no answer in time")
         return payload_by_number.decode_response(self._host.config.rollup, request.number, data)
 
-    def _deliver(self, blocks: tuple[ExecutionPayload, ...]) -> None:
+    def _release(self, blocks: tuple[ExecutionPayload, ...]) -> None:
         for block in blocks:
             log.debug("a peer gave a missing block", number=block.block_number)
             self._on_block(block)
@@ -156,7 +156,7 @@ def code_of(answer: RequestOutcome) -> int:
     """The result of a request as metrics have it: the server's code, or one beyond these for a failure."""
     if isinstance(answer, BlockFound):
         return ResultCode.OK
-    return min(answer.code, _MAX_CODE) if isinstance(answer, ErrorResponse) else _MAX_CODE
+    return min(answer.code, _FAILURE_CODE) if isinstance(answer, ErrorResponse) else _FAILURE_CODE
 
 
 def count(host: Host, role: str, code: int, seconds: float) -> None:

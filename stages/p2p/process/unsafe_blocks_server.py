@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 MAX_RECENT = 16
-MAX_DONE = 64
+MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
@@ -29,43 +29,43 @@ class UnsafeBlocksServer:
         self._publish, self._is_ready, self._on_gap = publish, is_ready, on_gap
         self._engine: ProcessId | None = None
         self._recent: OrderedDict[Hash, ExecutionPayload] = OrderedDict()
-        self._done: OrderedDict[int, PublishResponse] = OrderedDict()
+        self._responses: OrderedDict[int, PublishResponse] = OrderedDict()
         self.published = 0
-        self._server = bus.serve("p2p.blocks", self._take)
+        self._server = bus.serve("p2p.blocks", self._on_message)
 
-    def deliver(self, payload: ExecutionPayload) -> None:
+    def send_block(self, payload: ExecutionPayload) -> None:
         """Hands a block on."""
-        self._keep(payload)
+        self._store_recent(payload)
         if self._engine is not None:
             self._server.send(self._engine, UnsafeBlock(payload))
 
-    def _take(self, engine: ProcessId, message: Any) -> None:
+    def _on_message(self, engine: ProcessId, message: Any) -> None:
         if self._engine is None or engine.incarnation > self._engine.incarnation:
             self._engine = engine
-            self._done.clear()
+            self._responses.clear()
             for payload in self._recent.values():
                 self._server.send(engine, UnsafeBlock(payload))
         elif engine.incarnation < self._engine.incarnation:
             return
         if isinstance(message, PublishRequest):
-            self._take_own(engine, message)
+            self._publish_block(engine, message)
         elif isinstance(message, UnsafeBlocksRequest) and message.gap_end is not None:
             self._on_gap(message.head, message.gap_end)
 
-    def _take_own(self, engine: ProcessId, message: PublishRequest) -> None:
-        done = self._done.get(message.id)
+    def _publish_block(self, engine: ProcessId, message: PublishRequest) -> None:
+        done = self._responses.get(message.id)
         if done is None and not self._is_ready():
             return
         if done is None:
-            done = self._done[message.id] = PublishResponse(message.id, self._publish(message.payload))
+            done = self._responses[message.id] = PublishResponse(message.id, self._publish(message.payload))
             if done.error is None:
                 self.published += 1
-                self._keep(message.payload)
-            if len(self._done) > MAX_DONE:
-                self._done.popitem(last=False)
+                self._store_recent(message.payload)
+            if len(self._responses) > MAX_RESPONSES:
+                self._responses.popitem(last=False)
         self._server.send(engine, done)
 
-    def _keep(self, payload: ExecutionPayload) -> None:
+    def _store_recent(self, payload: ExecutionPayload) -> None:
         self._recent[payload.block_hash] = payload
         if len(self._recent) > MAX_RECENT:
             self._recent.popitem(last=False)

@@ -17,8 +17,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 REQUEST_SIZE = 8
 MAX_RESPONSE = snappy.MAX_BYTES
 OPEN_SECONDS, READ_SECONDS, WRITE_SECONDS = 5.0, 10.0, 10.0
-_HEAD_SIZE = 5
-_SMALLEST_TRANSACTION = 40
+_HEADER_SIZE = 5
+_MIN_TRANSACTION_BYTES = 40
 _PLAIN, _WITH_BEACON_ROOT = 0, 1
 
 
@@ -71,7 +71,7 @@ def decode_request(data: bytes) -> int | None:
 def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
     """The response with a block; SszError for one that does not fit the forks of its time."""
     version = block_message.version_at(config, payload.timestamp)
-    part = block_message.signed_part(payload, version)
+    part = block_message.encode_signed_part(payload, version)
     kind = _WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN
     return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
@@ -87,29 +87,29 @@ def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOu
         return RequestFailed("the response is empty")
     if data[0] != ResultCode.OK:
         return ErrorResponse(data[0])
-    if len(data) < _HEAD_SIZE:
+    if len(data) < _HEADER_SIZE:
         return RequestFailed("the response ends before the version")
-    kind = int.from_bytes(data[1:_HEAD_SIZE], "little")
+    kind = int.from_bytes(data[1:_HEADER_SIZE], "little")
     version = block_message.version_at(config, _time_of(config, number))
     if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
         return RequestFailed(f"response version {kind} for a block of version {version}")
-    content = snappy.decompress_framed(data[_HEAD_SIZE:])
+    content = snappy.decompress_framed(data[_HEADER_SIZE:])
     if isinstance(content, SnappyFailure):
         return RequestFailed(content.value)
-    return _read(content, version, number)
+    return _decode_payload(content, version, number)
 
 
-def _read(content: bytes, version: int, number: int) -> RequestOutcome:
+def _decode_payload(content: bytes, version: int, number: int) -> RequestOutcome:
     try:
-        read = block_message.read_signed_part(content, version)
+        read = block_message.decode_signed_part(content, version)
     except SszError as error:
         return RequestFailed(str(error))
     payload = read.payload
     if payload.block_number != number:
         return RequestFailed(f"block {payload.block_number} in place of {number}")
-    if read.withdrawals:
-        return RequestFailed(f"{read.withdrawals} withdrawals")
-    if sum(map(len, payload.transactions)) < _SMALLEST_TRANSACTION * len(payload.transactions):
+    if read.withdrawal_count:
+        return RequestFailed(f"{read.withdrawal_count} withdrawals")
+    if sum(map(len, payload.transactions)) < _MIN_TRANSACTION_BYTES * len(payload.transactions):
         return RequestFailed(f"{len(payload.transactions)} transactions too small to be any")
     return BlockFound(payload)
 

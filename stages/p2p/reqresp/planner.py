@@ -38,12 +38,12 @@ class BlockRequest(NamedTuple):
     number: int
 
 
-class _Peer:
+class _SyncPeer:
     """Someone to ask; no more for this range once it said that it lacks a block of it, or gave a wrong one."""
 
     def __init__(self, is_static: bool) -> None:
         self.is_static = is_static
-        self.asked: int | None = None
+        self.in_flight: int | None = None
         self.set_aside = False
 
 
@@ -55,7 +55,7 @@ class SyncPlanner:
         self._scores = scores
         self._only_static = only_static
         self._buckets = RequestLimiter()
-        self._peers: dict[PeerId, _Peer] = {}
+        self._peers: dict[PeerId, _SyncPeer] = {}
         self._wanted: dict[int, set[PeerId]] = {}
 
     @property
@@ -66,13 +66,13 @@ class SyncPlanner:
     def add_peer(self, peer: PeerId, is_static: bool) -> None:
         """A peer that speaks the protocol is connected."""
         if peer not in self._peers:
-            self._peers[peer] = _Peer(is_static)
+            self._peers[peer] = _SyncPeer(is_static)
 
     def remove_peer(self, peer: PeerId) -> None:
         """A peer is gone; what it was asked for is open again."""
         self._peers.pop(peer, None)
 
-    def want(self, head: int, target: Target, now: float) -> tuple[ExecutionPayload, ...]:
+    def request_range(self, head: int, target: Target, now: float) -> tuple[ExecutionPayload, ...]:
         """The blocks above number `head` and below the target are wanted, and no others any more. Answers what of it
         was in quarantine and is trusted now, newest first."""
         first = max(head + 1, target.number - MAX_RANGE)
@@ -80,35 +80,35 @@ class SyncPlanner:
         self._wanted = {number: set() for number in numbers}
         for peer in self._peers.values():
             peer.set_aside = False
-        return self._settle(self.quarantine.aim(*target), now)
+        return self._handle_release(self.quarantine.trust_range_end(*target), now)
 
-    def requests(self, now: float) -> list[BlockRequest]:
+    def next_requests(self, now: float) -> list[BlockRequest]:
         """What to ask whom for now; each is then on its way until it is answered."""
         found = []
         for name, peer in self._idle():
             number = self._next_for(name)
-            if number is not None and self._buckets.wait(name, now) <= 0:
-                self._buckets.take(name, now)
-                peer.asked = number
+            if number is not None and self._buckets.delay(name, now) <= 0:
+                self._buckets.consume(name, now)
+                peer.in_flight = number
                 found.append(BlockRequest(name, number))
         for request in found:
             self._peers[request.peer] = self._peers.pop(request.peer)
         return found
 
-    def pause(self, now: float) -> float | None:
+    def delay(self, now: float) -> float | None:
         """Seconds until a limit allows another request; None if only an event can bring one."""
-        waits = [self._buckets.wait(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
+        waits = [self._buckets.delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
         return min(waits, default=None)
 
-    def answered(self, request: BlockRequest, answer: RequestOutcome, now: float) -> tuple[ExecutionPayload, ...]:
+    def handle_outcome(self, request: BlockRequest, answer: RequestOutcome, now: float) -> tuple[ExecutionPayload, ...]:
         """Takes the end of a request; the blocks now known to be of the chain, newest first."""
         peer = self._peers.get(request.peer)
-        if peer is None or peer.asked != request.number:
+        if peer is None or peer.in_flight != request.number:
             return ()
-        peer.asked = None
+        peer.in_flight = None
         if isinstance(answer, BlockFound):
             self._scores.on_valid_response(request.peer, now)
-            return self._settle(self.quarantine.add(answer.payload, request.peer), now)
+            return self._handle_release(self.quarantine.add(answer.payload, request.peer), now)
         self._buckets.charge(request.peer, PEER_BURST, now)
         if isinstance(answer, ErrorResponse) and answer.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
@@ -117,7 +117,7 @@ class SyncPlanner:
             self._wanted.get(request.number, set()).add(request.peer)
         return ()
 
-    def _settle(self, release: QuarantineRelease, now: float) -> tuple[ExecutionPayload, ...]:
+    def _handle_release(self, release: QuarantineRelease, now: float) -> tuple[ExecutionPayload, ...]:
         for payload in release.blocks:
             self._wanted.pop(payload.block_number, None)
         for peer in release.rejected:
@@ -126,17 +126,17 @@ class SyncPlanner:
                 self._peers[peer].set_aside = True
         return release.blocks
 
-    def _idle(self) -> list[tuple[PeerId, _Peer]]:
+    def _idle(self) -> list[tuple[PeerId, _SyncPeer]]:
         """Peers that may be asked, those asked longest ago first."""
         return [
             (name, peer)
             for name, peer in self._peers.items()
-            if peer.asked is None and not peer.set_aside and (peer.is_static or not self._only_static)
+            if peer.in_flight is None and not peer.set_aside and (peer.is_static or not self._only_static)
         ]
 
     def _next_for(self, name: PeerId) -> int | None:
         """The highest wanted number that nobody is asked for and that the peer has not failed to give."""
-        asked = {peer.asked for peer in self._peers.values()}
+        asked = {peer.in_flight for peer in self._peers.values()}
         for number, failed in self._wanted.items():
             if number not in asked and name not in failed and not self.quarantine.has(number):
                 return number

@@ -42,20 +42,20 @@ class Quarantine:
     """The blocks by hash and number, and the trusted hashes; of each the last used stay."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hash, QuarantinedBlock] = OrderedDict()
+        self._blocks: OrderedDict[Hash, QuarantinedBlock] = OrderedDict()
         self._by_number: dict[int, Hash] = {}
         self._trusted: OrderedDict[Hash, None] = OrderedDict()
         self._expected: dict[int, Hash] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._blocks)
 
     def has(self, number: int) -> bool:
         """Whether a block of that number is held."""
         return number in self._by_number
 
-    def aim(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
+    def trust_range_end(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
         """Trusts a block from now on, and with it its parent; other blocks are not expected any more. What can be
         released because of it."""
         self._expected.clear()
@@ -64,18 +64,18 @@ class Quarantine:
 
     def add(self, payload: ExecutionPayload, peer: PeerId) -> QuarantineRelease:
         """Takes a block as it came; what can be released because of it."""
-        if payload.block_hash in self._held:
+        if payload.block_hash in self._blocks:
             return QuarantineRelease()
         held = QuarantinedBlock(payload, peer)
         if self._expected.get(payload.block_number, payload.block_hash) != payload.block_hash:
             return QuarantineRelease((), (peer,))
         rejected = self._remove_other(payload.block_number, payload.block_hash)
-        self._held[payload.block_hash] = held
+        self._blocks[payload.block_hash] = held
         self._by_number[payload.block_number] = payload.block_hash
         self.bytes += held.size
         found = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
-        while len(self._held) > MAX_BLOCKS or self.bytes > MAX_BYTES:
-            oldest = self._drop(next(iter(self._held)))
+        while len(self._blocks) > MAX_BLOCKS or self.bytes > MAX_BYTES:
+            oldest = self._drop(next(iter(self._blocks)))
             if oldest is not None:
                 rejected.append(oldest.peer)
         return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
@@ -91,19 +91,19 @@ class Quarantine:
                 break
             blocks.append(payload)
             block_hash = payload.parent_hash
-            self._note_trusted(block_hash)
+            self._trust(block_hash)
             self._expected[payload.block_number - 1] = block_hash
             rejected += self._remove_other(payload.block_number - 1, block_hash)
         return QuarantineRelease(tuple(blocks), tuple(rejected))
 
     def _expect(self, number: int, block_hash: Hash) -> QuarantineRelease:
-        self._note_trusted(block_hash)
+        self._trust(block_hash)
         self._expected[number] = block_hash
         rejected = self._remove_other(number, block_hash)
         found = self._release(block_hash)
         return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
 
-    def _note_trusted(self, block_hash: Hash) -> None:
+    def _trust(self, block_hash: Hash) -> None:
         self._trusted[block_hash] = None
         self._trusted.move_to_end(block_hash)
         if len(self._trusted) > MAX_TRUSTED:
@@ -116,7 +116,7 @@ class Quarantine:
         return [] if held is None else [held.peer]
 
     def _drop(self, block_hash: Hash) -> QuarantinedBlock | None:
-        held = self._held.pop(block_hash, None)
+        held = self._blocks.pop(block_hash, None)
         if held is not None:
             self.bytes -= held.size
             del self._by_number[held.payload.block_number]

@@ -38,11 +38,11 @@ class RequestLimiter:
         self._all = TokenBucket(GLOBAL_RATE, GLOBAL_BURST)
         self._peers: OrderedDict[PeerId, TokenBucket] = OrderedDict()
 
-    def wait(self, peer: PeerId, now: float) -> float:
+    def delay(self, peer: PeerId, now: float) -> float:
         """Seconds until a request of (or to) the peer is within both limits."""
         return max(self._all.wait(now), self._bucket(peer).wait(now))
 
-    def take(self, peer: PeerId, now: float) -> None:
+    def consume(self, peer: PeerId, now: float) -> None:
         """Counts a request against both limits."""
         self._all.take(now)
         self._bucket(peer).take(now)

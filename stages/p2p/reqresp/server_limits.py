@@ -21,13 +21,13 @@ class ServerLimits:
 
     def admit(self, peer: PeerId, now: float) -> float | None:
         """Seconds to wait before a peer's request is served; None if that is too long and UNKNOWN_ERROR the answer."""
-        wait = self._buckets.wait(peer, now)
+        wait = self._buckets.delay(peer, now)
         if wait > MAX_WAIT:
             return None
-        self._buckets.take(peer, now)
+        self._buckets.consume(peer, now)
         return wait
 
-    def check(self, number: int | None, unix_time: float) -> ResultCode:
+    def check_number(self, number: int | None, unix_time: float) -> ResultCode:
         """OK if there can be a block of that number at that time of day."""
         genesis = self._config.genesis
         if number is None or number < genesis.l2.number or unix_time < genesis.l2_time:

@@ -57,7 +57,7 @@ def refused(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parse
 
 def made(version: int) -> bytes:
     """The signed part of a block of a version."""
-    return block_message.signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
+    return block_message.encode_signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
 
 
 def judge(version: int) -> Parser:
@@ -68,8 +68,8 @@ def judge(version: int) -> Parser:
 
     def judged(part: bytes) -> object:
         content = SIGNER.sign(CHAIN_ID, part) + part
-        found = validator.judge(version, content, GENESIS_TIME + 2, 0.0)
-        assert found.verdict is not ValidationResult.ACCEPT or part == made(version)
+        found = validator.validate(version, content, GENESIS_TIME + 2, 0.0)
+        assert found.result is not ValidationResult.ACCEPT or part == made(version)
         return found
 
     return judged
@@ -113,7 +113,7 @@ PARSERS: dict[str, tuple[Parser, bytes]] = {
     "framed snappy": (snappy_parser(snappy.decompress_framed), snappy.compress_framed(CONTENT)),
     **{
         f"block {version}": (
-            refused(lambda raw, version=version: block_message.read_signed_part(raw, version), SszError),  # type: ignore[misc]
+            refused(lambda raw, version=version: block_message.decode_signed_part(raw, version), SszError),  # type: ignore[misc]
             made(version),
         )
         for version in block_message.VERSIONS

@@ -61,10 +61,10 @@ def test_a_flood_of_promises() -> None:
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
-            world.control(BAD, have=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
+            world.control(BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
         world.said(BAD)
         world.beat()
-        assert len(world.router.lazy.promises) <= 10 * 7
+        assert len(world.router.lazy_gossip.promises) <= 10 * 7
     assert world.scores.score(BAD) < -40.0
     assert not world.message(BAD, b"anything")
     assert still_serves(world)
@@ -74,7 +74,7 @@ def test_a_flood_of_asks() -> None:
     world = attacked()
     world.accept(GOOD, b"block")
     for _ in range(1000):
-        world.control(BAD, want=[id_of(b"block")] * 20)
+        world.control(BAD, iwant=[id_of(b"block")] * 20)
     assert len(world.said(BAD).messages) == 3
     assert still_serves(world)
 
@@ -82,10 +82,10 @@ def test_a_flood_of_asks() -> None:
 def test_a_flood_of_unwanted_ids() -> None:
     world = attacked()
     for number in range(300):
-        world.control(BAD, dont_want=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
-    assert len(world.router.peers.all[BAD].unwanted) == 1000
+        world.control(BAD, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+    assert len(world.router.peers.states[BAD].unwanted) == 1000
     world.beat(3)
-    assert not world.router.peers.all[BAD].unwanted
+    assert not world.router.peers.states[BAD].unwanted
     assert still_serves(world)
 
 
@@ -100,7 +100,7 @@ def test_a_peer_that_does_not_read() -> None:
         for peer in world.mesh:
             if peer != BAD:
                 world.said(peer)
-    outbox = world.router.peers.all[BAD].outbox
+    outbox = world.router.peers.states[BAD].rpc_queue
     assert len(outbox) <= 256 and outbox.bytes <= 20 << 20
     assert still_serves(world)
 
@@ -116,10 +116,10 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
     def arrives(after: float) -> list[ValidationFailure | None]:
         world.now = start + after
         found = world.message(BAD, content)
-        judged = [validator.judge(4, each.content, payload.timestamp + after, world.now) for each in found]
+        judged = [validator.validate(4, each.content, payload.timestamp + after, world.now) for each in found]
         for each, judgement in zip(found, judged, strict=True):
-            world.router.verdict(each.id, judgement.verdict, world.now)
-        return [judgement.fault for judgement in judged]
+            world.router.report_validation_result(each.id, judgement.result, world.now)
+        return [judgement.failure for judgement in judged]
 
     start = world.now
     assert arrives(0.0) == [None]
@@ -129,8 +129,8 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
     for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
         world.now = start + after
         (incoming,) = world.message(BAD, content)
-        assert patient.judge(4, incoming.content, payload.timestamp + after, world.now).fault is expected
-        world.router.verdict(incoming.id, ValidationResult.IGNORE, world.now)
+        assert patient.validate(4, incoming.content, payload.timestamp + after, world.now).failure is expected
+        world.router.report_validation_result(incoming.id, ValidationResult.IGNORE, world.now)
 
 
 def junk(chance: random.Random) -> Iterator[bytes]:
@@ -154,12 +154,12 @@ def test_no_bytes_do_harm() -> None:
     world, chance = attacked(), random.Random(7)
     wild = junk(chance)
     for number in range(800):
-        found = world.router.receive(BAD, next(wild), world.now)
+        found = world.router.receive_rpc(BAD, next(wild), world.now)
         for incoming in [] if isinstance(found, MalformedRpc) else found:
-            world.router.verdict(incoming.id, chance.choice(list(ValidationResult)), world.now)
+            world.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), world.now)
         if number % 50 == 0:
             world.beat()
-            for peer in list(world.router.peers.all):
+            for peer in list(world.router.peers.states):
                 world.said(peer)
     assert still_serves(world)
 
@@ -178,7 +178,7 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
         "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
         "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
         "claims": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
-        "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), dont_want=ids(n))),
+        "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), idontwant=ids(n))),
         "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
     }
 
@@ -189,12 +189,12 @@ def test_memory_stays_bounded(kind: str) -> None:
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = world.router.receive(BAD, encode_rpc(make(number)), world.now)
+            found = world.router.receive_rpc(BAD, encode_rpc(make(number)), world.now)
             for incoming in [] if isinstance(found, MalformedRpc) else found:
-                world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
+                world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
             if number % 25 == 0:
                 world.beat()
-                for peer in world.router.peers.all:
+                for peer in world.router.peers.states:
                     while world.router.next_frame(peer) is not None:
                         pass
 

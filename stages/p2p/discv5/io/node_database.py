@@ -9,8 +9,8 @@ from rollup_node.stages.p2p.discv5.contact import NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 
-KEPT_SECONDS = 5 * 86400.0
-MAX_KEPT = 1000
+NODE_TTL = 5 * 86400.0
+MAX_NODES = 1000
 MAX_RESTORED = 150
 
 _APPLICATION = 0x52504E32
@@ -39,7 +39,7 @@ class NodeDatabase:
         """Closes the file."""
         self._database.close()
 
-    def change(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
+    def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
         """Notes nodes that have answered, and forgets those that do not any more."""
         now = self._clock()
         self._database.write_all(
@@ -49,21 +49,21 @@ class NodeDatabase:
                     ("insert or replace into nodes values (?, ?, ?)", (record.node_id, record.raw, now))
                     for record in alive
                 ),
-                (_TRIM, (now - KEPT_SECONDS, MAX_KEPT)),
+                (_TRIM, (now - NODE_TTL, MAX_NODES)),
             ]
         )
 
     def nodes(self) -> list[Enr]:
         """The nodes that answered last."""
         query = "select record from nodes where seen >= ? order by seen desc limit ?"
-        rows = self._database.read(query, (self._clock() - KEPT_SECONDS, MAX_RESTORED))
+        rows = self._database.read(query, (self._clock() - NODE_TTL, MAX_RESTORED))
         return _records(raw for (raw,) in rows)
 
-    def keep_own(self, record: Enr) -> None:
+    def save_local_enr(self, record: Enr) -> None:
         """Keeps our own record."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (record.raw,))])
 
-    def own(self, node: NodeId) -> Enr | None:
+    def local_enr(self, node: NodeId) -> Enr | None:
         """Our own record of before; None if there is none, or it is of another key."""
         found = _records(raw for (raw,) in self._database.read("select record from own"))
         return found[0] if found and found[0].node_id == node else None

@@ -30,14 +30,14 @@ from rollup_node.stages.p2p.discv5.node import (
     NodeGone,
     TableStats,
 )
-from rollup_node.stages.p2p.discv5.packets import LONGEST
+from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 
-TICK_SECONDS = 0.1
-IDLE_SECONDS = 0.5
-RESOLVE_AGAIN_SECONDS = 60.0
-_RESOLVE_SECONDS = 5.0
-_REPORT_SECONDS = 5.0
+BUSY_INTERVAL = 0.1
+IDLE_INTERVAL = 0.5
+RESOLVE_INTERVAL = 60.0
+_RESOLVE_TIMEOUT = 5.0
+_REPORT_INTERVAL = 5.0
 
 log = get_logger("p2p")
 
@@ -51,7 +51,7 @@ class DiscoveredPeer(NamedTuple):
 
     peer: PeerId
     address: Multiaddr
-    record: str
+    enr: str
     chain_id: int
 
 
@@ -60,7 +60,7 @@ class _Protocol(asyncio.DatagramProtocol):
         self._receive = receive
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        self._receive(data[: LONGEST + 1], Endpoint(parse_ip(addr[0]), addr[1]))
+        self._receive(data[: MAX_PACKET_BYTES + 1], Endpoint(parse_ip(addr[0]), addr[1]))
 
 
 class Discv5Server:
@@ -70,15 +70,15 @@ class Discv5Server:
     def __init__(
         self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
     ) -> None:
-        self.on_moved: Callable[[Enr], None] = lambda record: None
+        self.on_enr_updated: Callable[[Enr], None] = lambda record: None
         self._config = config
         self._identity = identity
         self._meter = meter
         self._on_found = on_found
         self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
-        self._store: NodeDatabase | None = None
+        self._database: NodeDatabase | None = None
         self._transport: asyncio.DatagramTransport | None = None
-        self._service: Discv5Node | None = None
+        self._node: Discv5Node | None = None
         self._resolving: asyncio.Task[None] | None = None
         self._next_report = self._next_resolve = 0.0
         self._counted: Counter[str] = Counter()
@@ -90,25 +90,25 @@ class Discv5Server:
         """Opens the store and the socket; `tcp` is the port that libp2p really listens on. DiscoveryError or
         StoreError if either cannot be had."""
         self._tcp = tcp
-        self._store = NodeDatabase(self._config.discovery_path)
+        self._database = NodeDatabase(self._config.discovery_path)
         try:
             self._transport = await self._bind(tcp)
-            await self._prepare(self._store)
+            await self._prepare(self._database)
         except BaseException:
             self.close()
             raise
-        log.info("discovery listens", address=str(self.endpoint), record=self.record.text)
+        log.info("discovery listens", address=str(self.endpoint), record=self.enr.text)
 
     async def step(self) -> float:
         """Does what is due; gives the seconds until the next call."""
-        service, now = self.service, time.monotonic()
+        service, now = self.node, time.monotonic()
         self._resolve(service, now)
         service.tick(now)
         self._flush()
         if now >= self._next_report:
-            self._next_report = now + _REPORT_SECONDS
+            self._next_report = now + _REPORT_INTERVAL
             self._report(service)
-        return TICK_SECONDS if service.is_busy else IDLE_SECONDS
+        return BUSY_INTERVAL if service.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
         """Closes the socket and the store."""
@@ -116,36 +116,36 @@ class Discv5Server:
             self._resolving.cancel()
         if self._transport is not None:
             self._transport.abort()
-        if self._store is not None:
-            self._save(self._store)
-            self._store.close()
+        if self._database is not None:
+            self._save_nodes(self._database)
+            self._database.close()
 
     def set_peer_count(self, count: int) -> None:
         """How many peers there are; below `p2p.peers.lo` more are sought."""
-        if self._service is not None:
-            self._service.wanted = count < self._config.peers_lo
+        if self._node is not None:
+            self._node.peers_wanted = count < self._config.peers_lo
 
-    def set_outer_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
+    def set_external_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
         """A router has told our address and forwards these ports; `p2p.advertise.*` comes first."""
         if self._config.advertise_ip is None:
             config = self._config
             told = AdvertisedEndpoint(
                 config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp
             )
-            self.service.set_address(told)
+            self.node.set_address(told)
             self._flush()
 
     @property
-    def service(self) -> Discv5Node:
+    def node(self) -> Discv5Node:
         """The node itself; there is none before the start."""
-        if self._service is None:
+        if self._node is None:
             raise RuntimeError("discovery has not started")
-        return self._service
+        return self._node
 
     @property
-    def record(self) -> Enr:
+    def enr(self) -> Enr:
         """Our own record."""
-        return self.service.local.record
+        return self.node.local_enr.enr
 
     @property
     def endpoint(self) -> Endpoint:
@@ -158,12 +158,12 @@ class Discv5Server:
     @property
     def table(self) -> list[Enr]:
         """The records of all nodes in the table, as `opp2p_discoveryTable` lists them."""
-        return [entry.record for entry in self.service.table]
+        return [entry.record for entry in self.node.table]
 
     @property
-    def census(self) -> TableStats:
+    def table_stats(self) -> TableStats:
         """Who is in the table."""
-        return self.service.census()
+        return self.node.table_stats()
 
     # --- starting --------------------------------------------------------------------------------------------------
 
@@ -193,18 +193,18 @@ class Discv5Server:
         secret = self._identity.secret
         settings = Discv5Settings(
             chain_id=config.rollup.l2_chain_id,
-            restricted_to=tuple(parse_subnet(text) for text in config.netrestrict),
-            versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
-            learns_address=ip is None,
+            allowed_networks=tuple(parse_subnet(text) for text in config.netrestrict),
+            ip_versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
+            learn_address=ip is None,
         )
         udp = config.advertise_udp or self.endpoint.port
         own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
         advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
         seq = time.time_ns() // 1_000_000
-        local = LocalEnr(secret, advertised, seq, store.own(crypto.node_id(self._identity.public_key.data)))
-        store.keep_own(local.record)
-        self._service = Discv5Node(settings, secret, local, token_bytes)
-        self._service.restore(store.nodes(), time.monotonic())
+        local = LocalEnr(secret, advertised, seq, store.local_enr(crypto.node_id(self._identity.public_key.data)))
+        store.save_local_enr(local.enr)
+        self._node = Discv5Node(settings, secret, local, token_bytes)
+        self._node.add_known_nodes(store.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
         """The address of `p2p.advertise.ip`; of a name's the first of version 4."""
@@ -219,7 +219,7 @@ class Discv5Server:
     def _resolve(self, service: Discv5Node, now: float) -> None:
         """Begins to resolve the names of bootnodes that are not yet known, besides other work."""
         if self._bootnodes and now >= self._next_resolve and (self._resolving is None or self._resolving.done()):
-            self._next_resolve = now + RESOLVE_AGAIN_SECONDS
+            self._next_resolve = now + RESOLVE_INTERVAL
             self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(service))
 
     async def _add_bootnodes(self, service: Discv5Node) -> None:
@@ -232,7 +232,7 @@ class Discv5Server:
                     log.warn("cannot resolve a bootnode's name, will try again", name=bootnode.host)
                     unresolved.append(bootnode)
             else:
-                contact = bootnode.contact(service.settings.versions)
+                contact = bootnode.contact(service.settings.ip_versions)
                 if contact is None:
                     log.warn("a bootnode's record has no address that can be reached", record=bootnode.text)
             if contact is not None:
@@ -244,16 +244,16 @@ class Discv5Server:
     # --- running ---------------------------------------------------------------------------------------------------
 
     def _receive(self, data: bytes, sender: Endpoint) -> None:
-        if self._service is not None:
-            self._service.receive(data, sender, time.monotonic())
+        if self._node is not None:
+            self._node.receive_datagram(data, sender, time.monotonic())
             self._flush()
 
     def _flush(self) -> None:
-        for output in self.service.take():
+        for output in self.node.take_outputs():
             if isinstance(output, OutgoingPacket):
                 self._send(output)
             elif isinstance(output, ChainNodeFound):
-                self._on_found(_found_peer(output))
+                self._on_found(_discovered_peer(output))
             elif isinstance(output, NodeAlive):
                 self._alive[output.record.node_id] = output.record
                 self._gone.discard(output.record.node_id)
@@ -261,7 +261,7 @@ class Discv5Server:
                 self._gone.add(output.node)
                 self._alive.pop(output.node, None)
             elif isinstance(output, LocalEnrUpdated):
-                self._moved(output.record)
+                self._on_local_enr(output.record)
 
     def _send(self, sending: OutgoingPacket) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -270,25 +270,25 @@ class Discv5Server:
         is_mapped = ip.version == 4 and self.endpoint.ip.version == 6
         self._transport.sendto(sending.datagram, (f"::ffff:{ip}" if is_mapped else str(ip), port))
 
-    def _moved(self, record: Enr) -> None:
+    def _on_local_enr(self, record: Enr) -> None:
         log.info("our node record has changed", record=record.text)
-        if self._store is not None:
-            self._store.keep_own(record)
-        self.on_moved(record)
+        if self._database is not None:
+            self._database.save_local_enr(record)
+        self.on_enr_updated(record)
 
     def _report(self, service: Discv5Node) -> None:
-        if self._store is not None:
-            self._save(self._store)
-        census = service.census()
+        if self._database is not None:
+            self._save_nodes(self._database)
+        census = service.table_stats()
         for kind, number in zip(census._fields, census, strict=True):
             self._meter.set("p2p_discovery_nodes", number, kind=kind)
         for drop, number in service.drops.items():
             self._meter.count("p2p_discovery_drops_total", number - self._counted[drop.name], reason=drop.value)
             self._counted[drop.name] = number
 
-    def _save(self, store: NodeDatabase) -> None:
+    def _save_nodes(self, store: NodeDatabase) -> None:
         if self._alive or self._gone:
-            store.change(self._alive.values(), self._gone)
+            store.update_nodes(self._alive.values(), self._gone)
             self._alive.clear()
             self._gone.clear()
 
@@ -300,7 +300,7 @@ async def _resolve(host: str) -> IpAddress | None:
     except ValueError:
         pass
     try:
-        async with asyncio.timeout(_RESOLVE_SECONDS):
+        async with asyncio.timeout(_RESOLVE_TIMEOUT):
             found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError, TimeoutError):
         return None
@@ -308,7 +308,7 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _found_peer(found: ChainNodeFound) -> DiscoveredPeer:
+def _discovered_peer(found: ChainNodeFound) -> DiscoveredPeer:
     chain = found.record.opstack
     peer = PublicKey(SECP256K1, found.record.public_key).peer_id
     address = tcp_multiaddr(str(found.tcp.ip), found.tcp.port)

@@ -33,7 +33,7 @@ class DiscoveryService:
         self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
             self.discv5 = Discv5Server(host.config, host.identity, host.meter, self._on_peer_found)
-            self.discv5.on_moved = self._on_enr_updated
+            self.discv5.on_enr_updated = self._on_enr_updated
         host.subscribe(self._on_host_event)
 
     @property
@@ -52,7 +52,7 @@ class DiscoveryService:
         wanted = [LocalPort(TransportProtocol.TCP, port)]
         if self.discv5 is not None:
             await self.discv5.start(port)
-            self._on_enr_updated(self.discv5.record)
+            self._on_enr_updated(self.discv5.enr)
             self.discv5.set_peer_count(len(self._host.connections()))
             wanted.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
@@ -73,7 +73,7 @@ class DiscoveryService:
         if found.peer == self._host.peer_id:
             return
         self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
-        self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.record, found.chain_id))
+        self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.enr, found.chain_id))
         if self._host.connection(found.peer) is not None:
             self._tag_peer(found.peer)
         self.on_peer(found)
@@ -99,7 +99,9 @@ class DiscoveryService:
     def _on_ports_mapped(self, outer: ExternalMapping) -> None:
         ports = {wanted.transport: port for wanted, port in outer.ports.items()}
         if self.discv5 is not None:
-            self.discv5.set_outer_address(outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP])
+            self.discv5.set_external_address(
+                outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP]
+            )
         elif self._host.config.advertise_ip is None:
             tcp = self._host.config.advertise_tcp or ports[TransportProtocol.TCP]
             self._host.external_address = tcp_multiaddr(str(outer.ip), tcp)

@@ -42,16 +42,16 @@ def test_messages_of_other_implementations(version: int) -> None:
     content = snappy.decompress(bytes.fromhex(text))
     assert isinstance(content, bytes)
     parts = block_message.split_signature(content)
-    read = block_message.read_signed_part(parts.signed_part, version)
-    assert read.payload.timestamp == timestamp and read.withdrawals == 0
-    assert block_message.signed_part(read.payload, version) == parts.signed_part
-    again = block_message.compose(parts.signature, parts.signed_part)
+    read = block_message.decode_signed_part(parts.signed_part, version)
+    assert read.payload.timestamp == timestamp and read.withdrawal_count == 0
+    assert block_message.encode_signed_part(read.payload, version) == parts.signed_part
+    again = block_message.encode_message(parts.signature, parts.signed_part)
     assert snappy.decompress(again) == content
     digest = signing.signing_hash(10, parts.signed_part)
     assert signing.recover_signer(digest, parts.signature) is not None
     for other in set(MADE_BY_OTHERS) - {version}:
         with pytest.raises(SszError):
-            block_message.read_signed_part(parts.signed_part, other)
+            block_message.decode_signed_part(parts.signed_part, other)
 
 
 def test_signing_hash_of_other_implementations() -> None:
@@ -62,13 +62,13 @@ def test_signing_hash_of_other_implementations() -> None:
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_round_trip(version: int) -> None:
     payload = block(version)
-    part = block_message.signed_part(payload, version)
+    part = block_message.encode_signed_part(payload, version)
     signature = SIGNER.sign(901, part)
-    message = block_message.compose(signature, part)
+    message = block_message.encode_message(signature, part)
     content = snappy.decompress(message)
     assert isinstance(content, bytes)
     assert block_message.split_signature(content) == (signature, part)
-    assert block_message.read_signed_part(part, version).payload == payload
+    assert block_message.decode_signed_part(part, version).payload == payload
     assert part.startswith(b"\x06" * 32) == block_message.has_beacon_root(version)
 
 
@@ -92,6 +92,6 @@ def test_version_by_time(fork: str, version: int) -> None:
 
 def test_what_has_no_beacon_root() -> None:
     with pytest.raises(SszError, match="no parent beacon root"):
-        block_message.signed_part(block(3, parent_beacon_root=None), 3)
+        block_message.encode_signed_part(block(3, parent_beacon_root=None), 3)
     with pytest.raises(SszError, match="fewer than a beacon root"):
-        block_message.read_signed_part(bytes(31), 3)
+        block_message.decode_signed_part(bytes(31), 3)

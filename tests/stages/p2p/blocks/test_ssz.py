@@ -96,7 +96,7 @@ def test_offsets_have_to_be_exact(version: int) -> None:
     if version >= 2:
         bad += [with_number(data, WITHDRAWALS_AT, at) for at in (first - 1, len(data) + 1, len(data) - 1, 0)]
         bad += [data + bytes(43), data + bytes(17 * 44)]
-        assert ssz.decode(data + bytes(2 * 44), version).withdrawals == 2
+        assert ssz.decode(data + bytes(2 * 44), version).withdrawal_count == 2
     for each in bad:
         with pytest.raises(SszError):
             ssz.decode(each, version)
@@ -143,7 +143,7 @@ def test_no_bytes_do_harm(version: int) -> None:
             found = ssz.decode(bytes(data), version)
         except SszError:
             continue
-        assert ssz.encode(found.payload, version) == bytes(data[: len(data) - 44 * found.withdrawals])
+        assert ssz.encode(found.payload, version) == bytes(data[: len(data) - 44 * found.withdrawal_count])
 
 
 def test_real_blocks(shared_data: Path) -> None:

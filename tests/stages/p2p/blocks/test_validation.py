@@ -30,17 +30,19 @@ class Judge:
     def content(
         self, content: bytes | SnappyFailure, version: int = 4, at: float = 0.0, now: float = 0.0
     ) -> BlockValidation:
-        return self.validator.judge(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
+        return self.validator.validate(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
 
     def block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> BlockValidation:
         return self.content(signed(payload, version), version, at)
 
 
 def fault(judgement: BlockValidation) -> ValidationFailure | None:
-    assert (judgement.fault is None) == (judgement.verdict is ValidationResult.ACCEPT)
-    if judgement.fault is not None:
-        assert judgement.verdict is judgement.fault.verdict and str(judgement).startswith(judgement.fault.name.lower())
-    return judgement.fault
+    assert (judgement.failure is None) == (judgement.result is ValidationResult.ACCEPT)
+    if judgement.failure is not None:
+        assert judgement.result is judgement.failure.result and str(judgement).startswith(
+            judgement.failure.name.lower()
+        )
+    return judgement.failure
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
@@ -68,7 +70,7 @@ def test_without_a_signer_blocks_are_ignored() -> None:
     judge = Judge()
     judge.validator.signers.update(bytes(20), 0.0)
     found = judge.block(block())
-    assert fault(found) is ValidationFailure.NO_SIGNER and found.verdict is ValidationResult.IGNORE
+    assert fault(found) is ValidationFailure.NO_SIGNER and found.result is ValidationResult.IGNORE
     assert fault(judge.content(bytes(66))) is ValidationFailure.NO_SIGNER
 
 
@@ -100,7 +102,7 @@ def test_rotation_in_mid_stream() -> None:
 
 
 def test_encoding() -> None:
-    part = block_message.signed_part(block(), 4)
+    part = block_message.encode_signed_part(block(), 4)
     for bad in (part[:31], part[:-1], part + b"\0"):
         assert fault(Judge().content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
     assert fault(Judge().content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
@@ -130,7 +132,7 @@ def test_the_hash(changes: dict[str, Any]) -> None:
 
 
 def test_withdrawals() -> None:
-    part = block_message.signed_part(block(), 4) + bytes(44)
+    part = block_message.encode_signed_part(block(), 4) + bytes(44)
     assert fault(Judge().content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
 
 
@@ -147,7 +149,7 @@ def test_six_blocks_at_a_height_but_not_seven() -> None:
     assert [fault(judge.block(each)) for each in blocks[:5]] == [None] * 5
     assert (
         fault(judge.block(blocks[0])) is ValidationFailure.SEEN
-        and judge.block(blocks[0]).verdict is ValidationResult.IGNORE
+        and judge.block(blocks[0]).result is ValidationResult.IGNORE
     )
     assert fault(judge.block(blocks[5])) is None
     assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [ValidationFailure.TOO_MANY_AT_HEIGHT] * 2
@@ -173,11 +175,11 @@ def test_heights_are_kept_per_topic_and_bounded() -> None:
 
 def test_no_bytes_do_harm() -> None:
     chance, judge = random.Random(5), Judge()
-    part = block_message.signed_part(block(), 4)
+    part = block_message.encode_signed_part(block(), 4)
     for _ in range(300):
         data = bytearray(part)
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         content = SIGNER.sign(901, bytes(data)) + bytes(data)
         assert isinstance(judge.content(content, chance.randint(1, 4)), BlockValidation)
-        assert judge.content(snappy.decompress(chance.randbytes(80))).verdict is ValidationResult.REJECT
+        assert judge.content(snappy.decompress(chance.randbytes(80))).result is ValidationResult.REJECT

@@ -21,7 +21,9 @@ def test_they_are_read() -> None:
     records = [record for record in found if isinstance(record, Enr)]
     assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
     assert all(record.udp(4) is not None for record in records)
-    assert [enode.name for enode in found if isinstance(enode, Enode) and enode.name] == ["bootnode.conduit.xyz"]
+    assert [enode.host_name for enode in found if isinstance(enode, Enode) and enode.host_name] == [
+        "bootnode.conduit.xyz"
+    ]
 
 
 def test_they_serve_built_in_networks_alone() -> None:

@@ -2,7 +2,7 @@
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import TIMEOUT, ActiveCalls, CallPurpose, CallResult, OutgoingCall
+from rollup_node.stages.p2p.discv5.calls import CALL_TIMEOUT, ActiveCalls, CallPurpose, CallResult, OutgoingCall
 from rollup_node.stages.p2p.discv5.contact import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
@@ -33,11 +33,11 @@ def asked(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, OutgoingCall]:
 
 def test_a_ping_is_answered() -> None:
     found, call = asked()
-    assert found.outbox[0].endpoint == CONTACT.endpoint and found.is_busy(PEER.node_id)
+    assert found.outbox[0].endpoint == CONTACT.endpoint and found.has_call(PEER.node_id)
     pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
-    assert found.answered(delivered(pong), OWN, 10.1) == CallResult(call, True, pong)
-    assert found.answered(delivered(pong), OWN, 10.1) is False
-    assert not found.is_busy(PEER.node_id)
+    assert found.handle_response(delivered(pong), OWN, 10.1) == CallResult(call, True, pong)
+    assert found.handle_response(delivered(pong), OWN, 10.1) is False
+    assert not found.has_call(PEER.node_id)
 
 
 def test_answers_that_nobody_asked_for() -> None:
@@ -49,7 +49,7 @@ def test_answers_that_nobody_asked_for() -> None:
         delivered(messages.Nodes(call.request_id, 1, ())),
         delivered(messages.TalkResponse(call.request_id, b"")),
     ):
-        assert found.answered(wrong, OWN, 10.1) is False
+        assert found.handle_response(wrong, OWN, 10.1) is False
     assert found.count(CallPurpose.CHECK) == 1
 
 
@@ -60,16 +60,16 @@ def test_nodes_come_in_parts() -> None:
     parts = [
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
-    assert found.answered(delivered(parts[0]), OWN, 10.1) is None
-    assert found.answered(delivered(parts[1]), OWN, 10.2) == CallResult(call, True)
+    assert found.handle_response(delivered(parts[0]), OWN, 10.1) is None
+    assert found.handle_response(delivered(parts[1]), OWN, 10.2) == CallResult(call, True)
     assert list(call.records.values()) == records
 
 
 def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
     found, call = asked((256,))
-    assert found.answered(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is None
+    assert found.handle_response(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is None
     assert found.expire(OWN, 10.2) == []
-    assert found.expire(OWN, 10.0 + TIMEOUT) == [CallResult(call, True)]
+    assert found.expire(OWN, 10.0 + CALL_TIMEOUT) == [CallResult(call, True)]
 
 
 def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
@@ -77,7 +77,9 @@ def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
     near = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
     found, call = asked((256,))
     raws = (far.raw, b"\xc0", near.raw[:-1] + b"\0", near.raw)
-    assert found.answered(delivered(messages.Nodes(call.request_id, 0, raws)), OWN, 10.1) == CallResult(call, True)
+    assert found.handle_response(delivered(messages.Nodes(call.request_id, 0, raws)), OWN, 10.1) == CallResult(
+        call, True
+    )
     assert list(call.records.values()) == [near]
 
 
@@ -86,7 +88,7 @@ def test_no_more_than_sixteen_records_are_taken() -> None:
     found, call = asked(tuple(range(250, 257)))
     for start in range(0, len(records), 3):
         part = messages.Nodes(call.request_id, 255, tuple(record.raw for record in records[start : start + 3]))
-        if found.answered(delivered(part), OWN, 10.1) is not None:
+        if found.handle_response(delivered(part), OWN, 10.1) is not None:
             break
     assert call.answers == 16 and len(call.records) == 16
 
@@ -106,11 +108,11 @@ def test_one_request_at_a_time_goes_to_a_node() -> None:
 def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
     found, call = asked()
     whoareyou = WhoAreYou(call.nonce, 0, CHALLENGE)
-    assert not found.challenged(whoareyou, STRANGER, OWN, 10.5)
-    assert not found.challenged(whoareyou._replace(nonce=bytes(12)), CONTACT.endpoint, OWN, 10.5)
-    assert found.challenged(whoareyou, CONTACT.endpoint, OWN, 10.5)
-    assert not found.challenged(whoareyou, CONTACT.endpoint, OWN, 10.5)
-    assert len(found.outbox) == 2 and call.deadline == 10.5 + TIMEOUT
+    assert not found.handle_whoareyou(whoareyou, STRANGER, OWN, 10.5)
+    assert not found.handle_whoareyou(whoareyou._replace(nonce=bytes(12)), CONTACT.endpoint, OWN, 10.5)
+    assert found.handle_whoareyou(whoareyou, CONTACT.endpoint, OWN, 10.5)
+    assert not found.handle_whoareyou(whoareyou, CONTACT.endpoint, OWN, 10.5)
+    assert len(found.outbox) == 2 and call.deadline == 10.5 + CALL_TIMEOUT
 
 
 def test_request_ids_do_not_begin_with_zero() -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix, is_within, network_prefix, parse_ip, parse_subnet
-from rollup_node.stages.p2p.discv5.contact import Endpoint, closeness, log_distance
+from rollup_node.stages.p2p.discv5.contact import Endpoint, log_distance, xor_distance
 
 
 def test_distances() -> None:
     zero, one, top = bytes(32), bytes(31) + b"\1", b"\x80" + bytes(31)
     assert [log_distance(zero, other) for other in (zero, one, top)] == [0, 1, 256]
-    assert closeness(one, top) == (1 << 255) + 1
+    assert xor_distance(one, top) == (1 << 255) + 1
     assert log_distance(one, top) == log_distance(top, one)
 
 

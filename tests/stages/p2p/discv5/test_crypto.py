@@ -19,7 +19,7 @@ def test_numbers_that_are_no_private_keys(secret: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"", bytes(33), b"\2" + b"\xff" * 32, KEY[:32]])
 def test_bytes_that_are_no_public_keys(key: bytes) -> None:
-    for use in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compressed):
+    for use in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compress_public_key):
         with pytest.raises(CryptoError):
             use(key)
     assert not crypto.verify(key, bytes(64), bytes(32))
@@ -43,10 +43,10 @@ def test_signatures() -> None:
 
 def test_a_seal_covers_everything() -> None:
     key, nonce, plain, data = bytes(16), bytes(12), b"message", b"header"
-    sealed = crypto.seal(key, nonce, plain, data)
-    assert crypto.unseal(key, nonce, sealed, data) == plain
-    assert crypto.unseal(bytes(15) + b"\1", nonce, sealed, data) is None
-    assert crypto.unseal(key, bytes(11) + b"\1", sealed, data) is None
-    assert crypto.unseal(key, nonce, sealed, b"other") is None
-    assert crypto.unseal(key, nonce, sealed[:-1], data) is None
-    assert crypto.unseal(key, nonce, b"", data) is None
+    sealed = crypto.encrypt(key, nonce, plain, data)
+    assert crypto.decrypt(key, nonce, sealed, data) == plain
+    assert crypto.decrypt(bytes(15) + b"\1", nonce, sealed, data) is None
+    assert crypto.decrypt(key, bytes(11) + b"\1", sealed, data) is None
+    assert crypto.decrypt(key, nonce, sealed, b"other") is None
+    assert crypto.decrypt(key, nonce, sealed[:-1], data) is None
+    assert crypto.decrypt(key, nonce, b"", data) is None

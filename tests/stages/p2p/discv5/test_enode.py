@@ -27,8 +27,8 @@ KEY = PrivateKey(secret_of("enode")).public_key.format(compressed=False)[1:].hex
 def test_enode_urls(rest: str, host: str, port: int) -> None:
     found = parse_bootnode(f" enode://{KEY}@{rest}\n")
     assert isinstance(found, Enode)
-    assert (found.host, found.port, found.name) == (host, port, host if "example" in host else None)
-    assert found.public_key == crypto.compressed(bytes.fromhex(KEY))
+    assert (found.host, found.port, found.host_name) == (host, port, host if "example" in host else None)
+    assert found.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
     contact = found.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
     assert contact.node_id == crypto.node_id(crypto.public_key(secret_of("enode")))

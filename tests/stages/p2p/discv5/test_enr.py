@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import (
-    LONGEST,
+    MAX_RECORD_BYTES,
     EnrError,
     OpStackEntry,
     decode_enr,
@@ -113,7 +113,7 @@ def test_a_value_may_be_a_list() -> None:
         (signed(rlp.encode_int(1 << 64), *ID, *SECP), "64 bits"),
         (signed(SEQ, *ID, *SECP, rlp.encode_bytes(b"z")), "no value"),
         (signed(SEQ, rlp.encode_list([]), rlp.encode_bytes(b""), *ID, *SECP), "not in order"),
-        (signed(SEQ, *ID, *SECP, *pair(b"z", bytes(LONGEST))), "more than 300"),
+        (signed(SEQ, *ID, *SECP, *pair(b"z", bytes(MAX_RECORD_BYTES))), "more than 300"),
     ],
 )
 def test_records_that_are_refused(raw: bytes, problem: str) -> None:

@@ -84,11 +84,11 @@ def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
     source = random.Random("service")
     taken = [sending.datagram for sender, sending in network.log if sender == two.at]
     stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
-    good = [*taken, stranger.knock(one.record.node_id).datagram]
+    good = [*taken, stranger.encode_random(one.record.node_id).datagram]
     for number in range(COUNT):
         network.now += 0.02
         network.inject(two.at, damaged(source, good[number % len(good)]), one.at)
     assert sum(one.service.drops.values()) > COUNT / 2
-    assert len(one.service.channel.sessions) == 1
+    assert len(one.service.codec.sessions) == 1
     network.run(200)
     assert two.record.node_id in one.known

@@ -81,18 +81,18 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, se
 @given(kind=st.integers(0, 12), body=st.binary(max_size=500))
 def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
     one, two = FRIENDS.one, FRIENDS.two
-    sealed = two.service.channel.seal(one.record.node_id, ONE, bytes([kind]) + body)
+    sealed = two.service.codec.encode_message(one.record.node_id, ONE, bytes([kind]) + body)
     assert sealed is not None
     FRIENDS.network.now += 1
     FRIENDS.network.inject(TWO, sealed.datagram, ONE)
-    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is not None
+    assert one.service.codec.sessions.newest(two.record.node_id, TWO) is not None
 
 
 def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
     before = len(friends.network.log)
     received = 0
     for _ in range(500):
-        knock = friends.liar.knock(friends.one.record.node_id).datagram
+        knock = friends.liar.encode_random(friends.one.record.node_id).datagram
         received += len(knock)
         friends.network.inject(VICTIM, knock, ONE)
     answers = friends.sent_by(friends.one, before)
@@ -111,10 +111,10 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
         raw = random(6)
         source = PacketCodec(bytes([1 + raw[0] % 200]) * 32, random) if raw[0] < 2 else friends.liar
         at = endpoint(f"127.{raw[1]}.{raw[2]}.{raw[3]}", 1024 + raw[4])
-        friends.network.inject(at, source.knock(friends.one.record.node_id).datagram, ONE)
+        friends.network.inject(at, source.encode_random(friends.one.record.node_id).datagram, ONE)
         friends.network.now += 0.0001
-    assert len(service.channel.challenges) <= sessions.MAX_CHALLENGES
-    assert len(service.channel.sessions) <= 2
+    assert len(service.codec.challenges) <= sessions.MAX_CHALLENGES
+    assert len(service.codec.sessions) <= 2
     assert len(service._limit) <= 2048
     assert friends.still_talk()
 
@@ -122,18 +122,18 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
 def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends) -> None:
     for number in range(2000):
         at = endpoint(f"127.9.{number >> 8}.{number & 255}")
-        friends.network.inject(at, friends.liar.knock(friends.one.record.node_id).datagram, ONE)
+        friends.network.inject(at, friends.liar.encode_random(friends.one.record.node_id).datagram, ONE)
     assert friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
-    friends.two.service.channel.sessions.clear()
+    friends.two.service.codec.sessions.clear()
     friends.two.service.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.CHECK), 1, friends.network.now)
     friends.network.run(0.2)
-    assert friends.two.service.channel.sessions.newest(friends.one.record.node_id, ONE) is not None
+    assert friends.two.service.codec.sessions.newest(friends.one.record.node_id, ONE) is not None
     assert friends.still_talk()
 
 
 def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
     asked = messages.encode(messages.FindNode(b"\x01", (0,)))
-    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
+    sealed = friends.two.service.codec.encode_message(friends.one.record.node_id, ONE, asked)
     assert sealed is not None
     before = len(friends.network.log)
     for _ in range(20):
@@ -144,7 +144,7 @@ def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
 
 def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
     asked = messages.encode(messages.FindNode(b"\x01", (0, 256)))
-    sealed = friends.two.service.channel.seal(friends.one.record.node_id, ONE, asked)
+    sealed = friends.two.service.codec.encode_message(friends.one.record.node_id, ONE, asked)
     assert sealed is not None
     before = len(friends.network.log)
     friends.network.inject(VICTIM, sealed.datagram, ONE)
@@ -160,11 +160,11 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
     network.run(2)
     history = list(network.log)
     assert not any(node.service.drops for node in network.nodes.values())
-    counts = {at: len(node.service.channel.sessions) for at, node in network.nodes.items()}
+    counts = {at: len(node.service.codec.sessions) for at, node in network.nodes.items()}
     for sender, sending in history:
         network.inject(sender, sending.datagram, sending.endpoint)
     for at, node in network.nodes.items():
-        assert len(node.service.channel.sessions) == counts[at]
+        assert len(node.service.codec.sessions) == counts[at]
         assert node.service.drops[PacketDrop.NOT_ASKED_FOR] + node.service.drops[PacketDrop.BAD_HANDSHAKE] >= 1
         assert node.service.drops[PacketDrop.REPEATED] >= 1
     repeated = network.log[len(history) :]
@@ -177,13 +177,13 @@ def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
     for number in range(50):
-        friends.network.inject(TWO, forged.knock(one.record.node_id).datagram, ONE)
+        friends.network.inject(TWO, forged.encode_random(one.record.node_id).datagram, ONE)
         nonce = number.to_bytes(12, "big")
         fake = packets.whoareyou_header(one.record.node_id, nonce, bytes(16), 0, bytes(16))
         friends.network.inject(TWO, fake.packet(), ONE)
-    session = one.service.channel.sessions.newest(two.record.node_id, TWO)
+    session = one.service.codec.sessions.newest(two.record.node_id, TWO)
     assert friends.still_talk()
-    assert one.service.channel.sessions.newest(two.record.node_id, TWO) is session
+    assert one.service.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
 def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
@@ -194,7 +194,7 @@ def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
 
     def racing(sender: Endpoint, sending: OutgoingPacket) -> OutgoingPacket:
         if sender == TWO:
-            one.service.receive(forged.knock(one.record.node_id).datagram, TWO, network.now)
+            one.service.receive_datagram(forged.encode_random(one.record.node_id).datagram, TWO, network.now)
         return sending
 
     network.wire = racing
@@ -215,18 +215,18 @@ def test_nobody_is_taken_for_another(friends: Friends) -> None:
         forged = PacketCodec(bytes([7]) * 32, seeded(name))
         forged.node_id = name
         before = len(friends.network.log)
-        friends.network.inject(VICTIM, forged.knock(one.record.node_id).datagram, ONE)
+        friends.network.inject(VICTIM, forged.encode_random(one.record.node_id).datagram, ONE)
         (challenge,) = friends.sent_by(one, before)
         read = packets.decode(challenge.datagram, name)
         assert isinstance(read, packets.WhoAreYou)
         ping = messages.encode(messages.Ping(b"\x01", 1))
         contact = one.contact._replace(endpoint=ONE)
-        answer = forged.answer(contact, read._replace(record_seq=0), record, ping)
+        answer = forged.encode_handshake(contact, read._replace(enr_seq=0), record, ping)
         assert answer is not None
         drops = one.service.drops[PacketDrop.BAD_HANDSHAKE]
         friends.network.inject(VICTIM, answer, ONE)
         assert one.service.drops[PacketDrop.BAD_HANDSHAKE] == drops + 1
-        assert one.service.channel.sessions.newest(name, VICTIM) is None
+        assert one.service.codec.sessions.newest(name, VICTIM) is None
 
 
 def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
@@ -234,7 +234,7 @@ def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
     one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
     table = one.service.table
     for number in range(2000):
-        table.offer(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
+        table.add_seen_node(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
     assert len(table) <= PER_NETWORK
     assert max(len(bucket.entries) for bucket in table._buckets.values()) <= PER_NETWORK_IN_BUCKET
 
@@ -243,7 +243,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
     """A node that answers every lookup with new nodes that do not exist."""
     one, two = friends.one, friends.two
     made = 0
-    two.service.channel.challenges.settle(one.record.node_id, ONE)
+    two.service.codec.challenges.remove(one.record.node_id, ONE)
 
     def endless(distances: tuple[int, ...], asker: object) -> list[bytes]:
         nonlocal made
@@ -254,7 +254,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
         return found
 
     two.service._neighbours = endless  # type: ignore[method-assign]
-    one.service.wanted = True
+    one.service.peers_wanted = True
     before = len(friends.network.log)
     friends.network.run(120)
     assert len(friends.sent_by(one, before)) < 120 * 40

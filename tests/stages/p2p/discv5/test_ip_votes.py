@@ -1,6 +1,6 @@
 """Votes on our address."""
 
-from rollup_node.stages.p2p.discv5.ip_votes import FEWEST_VOTES, FRESH_SECONDS, IpVotes
+from rollup_node.stages.p2p.discv5.ip_votes import MIN_VOTES, VOTE_SECONDS, IpVotes
 from tests.support.discv5_nodes import endpoint
 
 OURS, LIE = endpoint("9.9.9.9"), endpoint("8.8.4.4", 1)
@@ -14,28 +14,28 @@ def votes(ours: int, lies: int = 0) -> IpVotes:
 
 
 def test_a_majority_of_enough_votes_wins() -> None:
-    assert votes(FEWEST_VOTES).winner(100.0) == OURS
-    assert votes(FEWEST_VOTES - 1).winner(100.0) is None
+    assert votes(MIN_VOTES).winner(100.0) == OURS
+    assert votes(MIN_VOTES - 1).winner(100.0) is None
     assert votes(9, 8).winner(100.0) == OURS
     assert votes(8, 8).winner(100.0) is None
 
 
 def test_votes_grow_old() -> None:
-    made = votes(FEWEST_VOTES)
-    assert made.winner(99.0 + FRESH_SECONDS) == OURS
-    assert made.winner(100.0 + FRESH_SECONDS) is None and len(made) == 0
+    made = votes(MIN_VOTES)
+    assert made.winner(99.0 + VOTE_SECONDS) == OURS
+    assert made.winner(100.0 + VOTE_SECONDS) is None and len(made) == 0
 
 
 def test_a_network_has_one_vote() -> None:
-    made = votes(FEWEST_VOTES)
+    made = votes(MIN_VOTES)
     for number in range(250):
         made.add(bytes([number]), endpoint(f"6.6.6.{number}"), LIE, 100.0)
-    assert len(made) == FEWEST_VOTES + 1 and made.winner(100.0) == OURS
+    assert len(made) == MIN_VOTES + 1 and made.winner(100.0) == OURS
 
 
 def test_nodes_of_a_local_network_vote_each() -> None:
     made = IpVotes()
-    for number in range(FEWEST_VOTES):
+    for number in range(MIN_VOTES):
         made.add(bytes([number]), endpoint("127.0.0.1", 1000 + number), endpoint("127.0.0.1"), 100.0)
     assert made.winner(100.0) == endpoint("127.0.0.1")
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.discv5.contact import Contact, closeness, log_distance
-from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MAX_ASKED, WIDTH, Lookup, query_distances
+from rollup_node.stages.p2p.discv5.contact import Contact, log_distance, xor_distance
+from rollup_node.stages.p2p.discv5.lookup import CONCURRENCY, MAX_QUERIED, RESULT_SIZE, Lookup, query_distances
 from tests.support.discv5_nodes import contact_of, record_of, seeded
 
 OWN = record_of("own").node_id
@@ -13,7 +13,7 @@ TARGET = seeded("target")(32)
 
 
 def nearest(contacts: list[Contact], target: bytes = TARGET) -> list[Contact]:
-    return sorted(contacts, key=lambda contact: closeness(contact.node_id, target))
+    return sorted(contacts, key=lambda contact: xor_distance(contact.node_id, target))
 
 
 def walk(lookup: Lookup, knows: dict[bytes, list[Contact]], dead: frozenset[bytes] = frozenset()) -> int:
@@ -24,10 +24,10 @@ def walk(lookup: Lookup, knows: dict[bytes, list[Contact]], dead: frozenset[byte
         for contact, distances in queries:
             asked += 1
             if contact.node_id in dead:
-                lookup.fail(contact.node_id)
+                lookup.add_failure(contact.node_id)
                 continue
             known = knows[contact.node_id]
-            lookup.answer(
+            lookup.add_answer(
                 contact.node_id, [c for c in known if log_distance(c.node_id, contact.node_id) in distances][:16]
             )
     return asked
@@ -39,7 +39,7 @@ def test_the_nearest_are_found() -> None:
     lookup.add(nearest(NODES)[-3:])
     asked = walk(lookup, knows)
     assert lookup.result[:8] == nearest(NODES)[:8]
-    assert asked <= MAX_ASKED
+    assert asked <= MAX_QUERIED
 
 
 @settings(max_examples=25)
@@ -52,7 +52,7 @@ def test_dead_nodes_are_walked_around(numbers: set[int]) -> None:
     walk(lookup, knows, dead)
     assert not {contact.node_id for contact in lookup.result} & dead
     living = [contact for contact in nearest(NODES) if contact.node_id not in dead]
-    assert lookup.result[:1] == living[:1] or len(lookup.asked) == MAX_ASKED
+    assert lookup.result[:1] == living[:1] or len(lookup.queried) == MAX_QUERIED
 
 
 def test_it_ends_without_nodes() -> None:
@@ -71,7 +71,7 @@ def test_three_are_asked_at_a_time() -> None:
     lookup.add(NODES)
     first = lookup.next_queries()
     assert [query.contact for query in first] == nearest(NODES)[:3] and lookup.next_queries() == []
-    lookup.fail(first[0].contact.node_id)
+    lookup.add_failure(first[0].contact.node_id)
     assert [query.contact for query in lookup.next_queries()] == nearest(NODES)[3:4]
     assert not lookup.is_done
 
@@ -86,9 +86,9 @@ def test_ever_nearer_nodes_do_not_make_it_endless() -> None:
             made += 1
             size = max(1, 32 - made // 4)
             fresh = [NODES[0]._replace(node_id=bytes(32 - size) + random(size)) for _ in range(16)]
-            lookup.answer(contact.node_id, fresh)
-    assert len(lookup.asked) == MAX_ASKED and len(lookup.heard_of) <= 256
-    assert len(lookup.result) <= WIDTH
+            lookup.add_answer(contact.node_id, fresh)
+    assert len(lookup.queried) == MAX_QUERIED and len(lookup.seen) <= 256
+    assert len(lookup.result) <= RESULT_SIZE
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))

@@ -105,4 +105,4 @@ def test_records_are_spread_over_answers_that_fit(count: int, answers: int) -> N
     assert len(found) == answers and all(part.total == answers for part in found)
     assert sum(len(part.records) for part in found) == min(count, 16)
     head = 16 + 23 + 32 + 16
-    assert all(head + len(messages.encode(part)) <= packets.LONGEST for part in found)
+    assert all(head + len(messages.encode(part)) <= packets.MAX_PACKET_BYTES for part in found)

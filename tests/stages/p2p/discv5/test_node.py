@@ -5,9 +5,9 @@ import ipaddress
 import pytest
 
 from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
-from rollup_node.stages.p2p.discv5.contact import Contact, closeness
+from rollup_node.stages.p2p.discv5.contact import Contact, xor_distance
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint
-from rollup_node.stages.p2p.discv5.node import REFRESH_SECONDS, LocalEnrUpdated, NodeAlive, NodeGone
+from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.discv5_nodes import CHAIN, Network, contact_of, endpoint, record_of, seeded
 
@@ -56,14 +56,14 @@ def test_lookups_converge_on_the_nearest_nodes() -> None:
     nodes = network.add_many(30, boot=[boot])
     network.run(9)
     for node in nodes:
-        node.service.wanted = False
+        node.service.peers_wanted = False
     everyone = [boot, *nodes]
     for number, node in enumerate(nodes[::6]):
         target = seeded(number)(32)
         lookup = node.service.start_lookup(target, network.now)
         assert lookup is not None
         network.run(10, until=lambda lookup=lookup: lookup.is_done)
-        nearest = sorted(everyone, key=lambda other: closeness(other.record.node_id, target))
+        nearest = sorted(everyone, key=lambda other: xor_distance(other.record.node_id, target))
         wanted = [other.record.node_id for other in nearest if other is not node][:5]
         assert [contact.node_id for contact in lookup.result][:5] == wanted
 
@@ -77,7 +77,7 @@ def test_only_nodes_of_our_chain_are_found_but_all_are_kept() -> None:
     network.run(3)
     assert [found.record for found in one.found] == [ours.record]
     assert one.known == {foreign.record.node_id, ours.record.node_id}
-    assert one.service.census() == (2, 2, 1, 1, 0)
+    assert one.service.table_stats() == (2, 2, 1, 1, 0)
     assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
         foreign.record,
         ours.record,
@@ -115,10 +115,10 @@ def test_a_node_that_lost_its_sessions_is_asked_anew() -> None:
     one.service.add_bootnodes([two.contact])
     network.run(2)
     again = network.add("two", TWO)
-    assert not len(again.service.channel.sessions)
+    assert not len(again.service.codec.sessions)
     one.service.calls.submit(OutgoingCall(again.contact, CallPurpose.CHECK), 1, network.now)
     network.run(1)
-    assert len(again.service.channel.sessions) == 1
+    assert len(again.service.codec.sessions) == 1
     assert not again.service.drops
 
 
@@ -155,8 +155,8 @@ def test_our_address_is_learned_from_a_majority() -> None:
     assert hidden.record.udp(4) == (true, 9222) and hidden.record.seq == 2
     assert hidden.outputs(LocalEnrUpdated) == [LocalEnrUpdated(hidden.record)]
     for node in (hidden, *nodes):
-        node.service.wanted = False
-    network.run(5 + REFRESH_SECONDS)
+        node.service.peers_wanted = False
+    network.run(5 + REFRESH_INTERVAL)
     assert sum(hidden.record.node_id in node.known for node in nodes) >= 10
 
 
@@ -166,9 +166,9 @@ def test_few_votes_or_a_known_address_move_nothing() -> None:
     fixed = network.add("fixed", TWO, says=ipaddress.ip_address("127.5.5.5"))
     nodes = network.add_many(12)
     hidden.service.add_bootnodes(node.contact for node in nodes[:4])
-    hidden.service.wanted = fixed.service.wanted = False
+    hidden.service.peers_wanted = fixed.service.peers_wanted = False
     for node in nodes:
-        node.service.wanted = False
+        node.service.peers_wanted = False
     fixed.service.add_bootnodes(node.contact for node in nodes)
     network.run(4)
     assert hidden.record.udp(4) is None
@@ -181,12 +181,12 @@ def test_walks_stop_when_there_are_peers_enough() -> None:
     nodes = network.add_many(6, boot=[boot])
     network.run(30)
     for node in nodes:
-        node.service.wanted = False
+        node.service.peers_wanted = False
     before = sum(node.sent for node in nodes)
     network.run(60)
     resting = sum(node.sent for node in nodes) - before
     for node in nodes:
-        node.service.wanted = True
+        node.service.peers_wanted = True
     before = sum(node.sent for node in nodes)
     network.run(60)
     assert sum(node.sent for node in nodes) - before > 5 * resting
@@ -195,7 +195,7 @@ def test_walks_stop_when_there_are_peers_enough() -> None:
 def test_restored_nodes_are_found_without_a_bootnode() -> None:
     network = Network()
     one, two = network.add("one", ONE), network.add("two", TWO)
-    one.service.restore([two.record, record_of("out", "198.51.100.7")], network.now)
+    one.service.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
     network.run(3)
     assert [found.record for found in one.found] == [two.record]
     assert len(one.service.table) == 1
@@ -206,11 +206,11 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     one, liar = network.add("one", ONE), network.add("liar", TWO, restricted_to=())
     outside = [record_of(("out", number), f"198.51.{number}.7") for number in range(30)]
     for record in outside:
-        entry = liar.service.table.offer(record, network.now)
+        entry = liar.service.table.add_seen_node(record, network.now)
         assert entry is not None
         entry.checks = 1
     one.service.add_bootnodes([*map(contact_of, outside), liar.contact])
-    one.service.restore(outside, network.now)
+    one.service.add_known_nodes(outside, network.now)
     network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
     network.run(30)
     for record in outside:
@@ -228,7 +228,7 @@ def test_addresses_of_local_networks_are_not_told_to_strangers(asker: str) -> No
     stranger = network.add("stranger", endpoint(asker), restricted_to=(), wanted=False)
     local = [record_of(number, f"127.0.1.{number}") for number in range(1, 20)]
     for record in local:
-        entry = one.service.table.offer(record, network.now)
+        entry = one.service.table.add_seen_node(record, network.now)
         assert entry is not None
         entry.checks = 1
     stranger.service.add_bootnodes([one.contact])

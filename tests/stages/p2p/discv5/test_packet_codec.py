@@ -23,17 +23,17 @@ class Two:
         self.a, self.b = PacketCodec(secret_of("a"), seeded("a")), PacketCodec(secret_of("b"), seeded("b"))
 
     def challenge(self, known: Enr | None = None, now: float = NOW) -> WhoAreYou:
-        knock = self.a.knock(self.b.node_id)
-        received = self.b.receive(knock.datagram, A_AT, now)
+        knock = self.a.encode_random(self.b.node_id)
+        received = self.b.decode(knock.datagram, A_AT, now)
         assert isinstance(received, MessagePacket) and received.nonce == knock.nonce
-        datagram = self.b.challenge(received, A_AT, contact_of(known) if known else None, now)
+        datagram = self.b.encode_whoareyou(received, A_AT, contact_of(known) if known else None, now)
         assert isinstance(datagram, bytes) and len(datagram) < len(knock.datagram)
-        whoareyou = self.a.receive(datagram, B_AT, now)
+        whoareyou = self.a.decode(datagram, B_AT, now)
         assert isinstance(whoareyou, WhoAreYou) and whoareyou.nonce == knock.nonce
         return whoareyou
 
     def handshake(self, whoareyou: WhoAreYou, record: Enr = A_RECORD, plain: bytes = PLAIN) -> bytes:
-        datagram = self.a.answer(contact_of(B_RECORD), whoareyou, record, plain)
+        datagram = self.a.encode_handshake(contact_of(B_RECORD), whoareyou, record, plain)
         assert datagram is not None
         return datagram
 
@@ -41,34 +41,34 @@ class Two:
 def test_a_handshake_with_a_stranger_brings_the_record() -> None:
     two = Two()
     datagram = two.handshake(two.challenge())
-    assert two.b.receive(datagram, A_AT, NOW) == AuthenticMessage(two.a.node_id, A_AT, PING, A_RECORD)
+    assert two.b.decode(datagram, A_AT, NOW) == AuthenticMessage(two.a.node_id, A_AT, PING, A_RECORD)
     for one, other, at, seen in ((two.b, two.a, A_AT, B_AT), (two.a, two.b, B_AT, A_AT)):
-        sealed = one.seal(other.node_id, at, PLAIN)
+        sealed = one.encode_message(other.node_id, at, PLAIN)
         assert sealed is not None
-        assert other.receive(sealed.datagram, seen, NOW) == AuthenticMessage(one.node_id, seen, PING, None)
+        assert other.decode(sealed.datagram, seen, NOW) == AuthenticMessage(one.node_id, seen, PING, None)
 
 
 def test_a_record_that_is_known_is_not_sent_again() -> None:
     two = Two()
     known, unknown = two.handshake(two.challenge(A_RECORD)), two.handshake(two.challenge())
     assert len(unknown) - len(known) == len(A_RECORD.raw)
-    assert two.b.receive(known, A_AT, NOW) == AuthenticMessage(two.a.node_id, A_AT, PING, A_RECORD)
+    assert two.b.decode(known, A_AT, NOW) == AuthenticMessage(two.a.node_id, A_AT, PING, A_RECORD)
 
 
 def test_a_newer_record_is_sent() -> None:
     two = Two()
     newer = record_of("a", "127.0.0.1", 9999, seq=2)
-    received = two.b.receive(two.handshake(two.challenge(A_RECORD), newer), A_AT, NOW)
+    received = two.b.decode(two.handshake(two.challenge(A_RECORD), newer), A_AT, NOW)
     assert isinstance(received, AuthenticMessage) and received.record == newer
 
 
 def test_a_handshake_works_once_in_time_and_from_one_address() -> None:
     two = Two()
     datagram = two.handshake(two.challenge())
-    assert two.b.receive(datagram, B_AT, NOW) is PacketDrop.NOT_ASKED_FOR
-    assert two.b.receive(datagram, A_AT, NOW + 2) is PacketDrop.NOT_ASKED_FOR
-    assert isinstance(two.b.receive(datagram, A_AT, NOW), AuthenticMessage)
-    assert two.b.receive(datagram, A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
+    assert two.b.decode(datagram, B_AT, NOW) is PacketDrop.NOT_ASKED_FOR
+    assert two.b.decode(datagram, A_AT, NOW + 2) is PacketDrop.NOT_ASKED_FOR
+    assert isinstance(two.b.decode(datagram, A_AT, NOW), AuthenticMessage)
+    assert two.b.decode(datagram, A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
 
 
 @pytest.mark.parametrize("record", [record_of("else"), record_of("a", "127.0.0.1", 1, seq=9)])
@@ -76,15 +76,15 @@ def test_a_record_in_a_handshake_must_be_the_senders(record: Enr) -> None:
     two = Two()
     datagram = two.handshake(two.challenge(), record)
     expected = record.node_id == two.a.node_id
-    assert isinstance(two.b.receive(datagram, A_AT, NOW), AuthenticMessage) == expected
+    assert isinstance(two.b.decode(datagram, A_AT, NOW), AuthenticMessage) == expected
 
 
 def test_a_stranger_without_a_record_is_refused_and_may_try_again() -> None:
     two = Two()
     whoareyou = two.challenge()
-    without = two.handshake(whoareyou._replace(record_seq=A_RECORD.seq))
-    assert two.b.receive(without, A_AT, NOW) is PacketDrop.BAD_HANDSHAKE
-    assert isinstance(two.b.receive(two.handshake(whoareyou), A_AT, NOW), AuthenticMessage)
+    without = two.handshake(whoareyou._replace(enr_seq=A_RECORD.seq))
+    assert two.b.decode(without, A_AT, NOW) is PacketDrop.BAD_HANDSHAKE
+    assert isinstance(two.b.decode(two.handshake(whoareyou), A_AT, NOW), AuthenticMessage)
 
 
 @pytest.mark.parametrize("part", ["signature", "ephemeral_key", "record", "sealed", "data"])
@@ -96,50 +96,50 @@ def test_a_handshake_with_a_byte_changed_is_refused(part: str) -> None:
     index = at.get(part, len(datagram) - 1 if part == "sealed" else 0)
     changed = bytearray(datagram)
     changed[index] ^= 1
-    assert two.b.receive(bytes(changed), A_AT, NOW) in (PacketDrop.BAD_HANDSHAKE, PacketDrop.NOT_A_PACKET)
+    assert two.b.decode(bytes(changed), A_AT, NOW) in (PacketDrop.BAD_HANDSHAKE, PacketDrop.NOT_A_PACKET)
     assert len(two.b.sessions) == 0
-    assert isinstance(two.b.receive(datagram, A_AT, NOW), AuthenticMessage)
+    assert isinstance(two.b.decode(datagram, A_AT, NOW), AuthenticMessage)
 
 
 def test_a_handshake_may_answer_any_of_the_last_challenges() -> None:
     two = Two()
     first, second = two.challenge(), two.challenge()
-    assert isinstance(two.b.receive(two.handshake(first), A_AT, NOW), AuthenticMessage)
-    assert two.b.receive(two.handshake(second), A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
+    assert isinstance(two.b.decode(two.handshake(first), A_AT, NOW), AuthenticMessage)
+    assert two.b.decode(two.handshake(second), A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
 
 
 def test_a_message_in_our_own_name_is_dropped() -> None:
     two = Two()
     mirror = PacketCodec(secret_of("b"), seeded("mirror"))
-    assert two.b.receive(mirror.knock(two.b.node_id).datagram, A_AT, NOW) is PacketDrop.OWN_NAME
+    assert two.b.decode(mirror.encode_random(two.b.node_id).datagram, A_AT, NOW) is PacketDrop.OWN_NAME
 
 
 def test_a_handshake_with_a_message_that_is_none_makes_a_session_but_delivers_nothing() -> None:
     two = Two()
-    assert two.b.receive(two.handshake(two.challenge(), plain=b"\x09"), A_AT, NOW) is PacketDrop.NOT_A_MESSAGE
+    assert two.b.decode(two.handshake(two.challenge(), plain=b"\x09"), A_AT, NOW) is PacketDrop.NOT_A_MESSAGE
     assert len(two.b.sessions) == 1
 
 
 def test_a_node_whose_key_is_none_is_not_answered() -> None:
     two = Two()
     contact = contact_of(B_RECORD)._replace(public_key=bytes(33))
-    assert two.a.answer(contact, two.challenge(), A_RECORD, PLAIN) is None
+    assert two.a.encode_handshake(contact, two.challenge(), A_RECORD, PLAIN) is None
 
 
 def test_challenges_are_limited_by_address_and_in_all() -> None:
     two = Two()
-    knock = two.b.receive(two.a.knock(two.b.node_id).datagram, A_AT, NOW)
+    knock = two.b.decode(two.a.encode_random(two.b.node_id).datagram, A_AT, NOW)
     assert isinstance(knock, MessagePacket)
-    one = [two.b.challenge(knock, A_AT, None, NOW) for _ in range(100)]
+    one = [two.b.encode_whoareyou(knock, A_AT, None, NOW) for _ in range(100)]
     assert sum(isinstance(found, bytes) for found in one) == 60
-    many = [two.b.challenge(knock, endpoint(f"127.0.{n >> 8}.{n & 255}"), None, NOW) for n in range(2000)]
+    many = [two.b.encode_whoareyou(knock, endpoint(f"127.0.{n >> 8}.{n & 255}"), None, NOW) for n in range(2000)]
     assert sum(isinstance(found, bytes) for found in many) == 540
     known = contact_of(record_of("friend", "127.8.8.8"))
-    assert isinstance(two.b.challenge(knock, known.endpoint, known, NOW), bytes)
-    assert two.b.challenge(knock, endpoint("127.8.8.9"), known, NOW) is PacketDrop.TOO_MANY_CHALLENGES
+    assert isinstance(two.b.encode_whoareyou(knock, known.endpoint, known, NOW), bytes)
+    assert two.b.encode_whoareyou(knock, endpoint("127.8.8.9"), known, NOW) is PacketDrop.TOO_MANY_CHALLENGES
 
 
 def test_without_a_session_nothing_is_sealed() -> None:
     two = Two()
-    assert two.a.seal(two.b.node_id, B_AT, PLAIN) is None
-    assert len(two.a.knock(two.b.node_id).datagram) >= packets.SHORTEST
+    assert two.a.encode_message(two.b.node_id, B_AT, PLAIN) is None
+    assert len(two.a.encode_random(two.b.node_id).datagram) >= packets.MIN_PACKET_BYTES

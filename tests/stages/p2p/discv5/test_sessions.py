@@ -16,12 +16,12 @@ def session(number: int = 0) -> Discv5Session:
 
 def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
     header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
-    return MessagePacket(NODE, nonce, crypto.seal(key, nonce, plain, header.data), header.data)
+    return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plain, header.data), header.data)
 
 
 def test_nonces_count_up_and_are_never_the_same() -> None:
     one = session()
-    nonces = [one.nonce(RANDOM) for _ in range(1000)]
+    nonces = [one.next_nonce(RANDOM) for _ in range(1000)]
     assert len(set(nonces)) == 1000 and {len(nonce) for nonce in nonces} == {12}
     assert [int.from_bytes(nonce[:4], "big") for nonce in nonces] == list(range(1, 1001))
 
@@ -30,7 +30,7 @@ def test_a_session_without_nonces_left_is_not_written_with() -> None:
     kept, one = Sessions(), session()
     kept.add(NODE, AT, one)
     assert kept.newest(NODE, AT) is one
-    one.sent = (1 << 32) - 1
+    one.message_count = (1 << 32) - 1
     assert kept.newest(NODE, AT) is None
 
 
@@ -39,8 +39,8 @@ def test_a_session_belongs_to_one_address() -> None:
     kept.add(NODE, AT, session())
     packet = sealed(bytes(16), bytes(12), b"hi")
     for other in (endpoint("127.0.0.1", 9), endpoint("127.0.0.2")):
-        assert kept.newest(NODE, other) is None and kept.open(packet, other) is None
-    assert kept.open(packet, AT) == DecryptedMessage(b"hi")
+        assert kept.newest(NODE, other) is None and kept.decrypt(packet, other) is None
+    assert kept.decrypt(packet, AT) == DecryptedMessage(b"hi")
 
 
 def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
@@ -49,7 +49,7 @@ def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
         kept.add(NODE, AT, session(number))
     newest = kept.newest(NODE, AT)
     assert newest is not None and newest.write_key == bytes([2]) * 16
-    opened = [kept.open(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
+    opened = [kept.decrypt(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
     assert opened == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
@@ -57,14 +57,14 @@ def test_a_message_is_opened_once() -> None:
     kept = Sessions()
     kept.add(NODE, AT, session())
     packet = sealed(bytes(16), bytes(12), b"hi")
-    assert [kept.open(packet, AT), kept.open(packet, AT)] == [DecryptedMessage(b"hi"), DecryptedMessage(None)]
+    assert [kept.decrypt(packet, AT), kept.decrypt(packet, AT)] == [DecryptedMessage(b"hi"), DecryptedMessage(None)]
     assert len(kept) == 1
 
 
 def test_few_nonces_are_remembered() -> None:
     one = session()
-    assert all(one.remember(number.to_bytes(12, "big")) for number in range(1000))
-    assert len(one.seen) == 32 and not one.remember((999).to_bytes(12, "big"))
+    assert all(one.accept_nonce(number.to_bytes(12, "big")) for number in range(1000))
+    assert len(one.seen_nonces) == 32 and not one.accept_nonce((999).to_bytes(12, "big"))
 
 
 def test_the_number_of_sessions_is_bounded() -> None:
@@ -84,10 +84,10 @@ def test_challenges_end_and_few_of_a_node_are_kept() -> None:
     kept = Challenges()
     for number in range(5):
         kept.add(NODE, AT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
-    assert [found.data[0] for found in kept.pending(NODE, AT, 9.0)] == [4, 3, 2]
-    assert [found.data[0] for found in kept.pending(NODE, AT, 13.0)] == [4]
+    assert [found.challenge_data[0] for found in kept.pending(NODE, AT, 9.0)] == [4, 3, 2]
+    assert [found.challenge_data[0] for found in kept.pending(NODE, AT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
-    kept.settle(NODE, AT)
+    kept.remove(NODE, AT)
     assert kept.pending(NODE, AT, 9.0) == () and len(kept) == 0
 
 

@@ -17,10 +17,10 @@ def test_peers_outside_of_the_mesh_are_told_for_three_heartbeats() -> None:
     world.accept(members[0], b"block")
     for _ in range(3):
         world.beat()
-        assert [(each.topic, list(each.ids)) for each in world.said(outsider).have] == [(TOPIC, [id_of(b"block")])]
+        assert [(each.topic, list(each.ids)) for each in world.said(outsider).ihave] == [(TOPIC, [id_of(b"block")])]
     world.beat()
-    assert not world.said(outsider).have
-    assert not any(world.said(peer).have for peer in (*members, old))
+    assert not world.said(outsider).ihave
+    assert not any(world.said(peer).ihave for peer in (*members, old))
 
 
 def test_six_are_told_or_a_quarter() -> None:
@@ -30,7 +30,7 @@ def test_six_are_told_or_a_quarter() -> None:
         others = [world.add(f"out{number}") for number in range(count)]
         world.accept(members[0], b"block")
         world.beat()
-        assert sum(bool(world.said(peer).have) for peer in others) == expected
+        assert sum(bool(world.said(peer).ihave) for peer in others) == expected
 
 
 def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
@@ -41,7 +41,7 @@ def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
     assert world.scores.score(bad) == -16.0
     world.accept(members[0], b"block")
     world.beat()
-    world.control(bad, want=[id_of(b"block")], have=[IHave(TOPIC, made_up(1))])
+    world.control(bad, iwant=[id_of(b"block")], ihave=[IHave(TOPIC, made_up(1))])
     assert not world.said(bad).rpcs
 
 
@@ -53,10 +53,10 @@ def test_a_message_can_be_asked_for_three_times_within_the_history() -> None:
     world.beat(11)
     world.said(outsider)
     for expected in (1, 1, 1, 0, 0):
-        world.control(outsider, want=[id_of(b"block")] * 3 + made_up(5))
+        world.control(outsider, iwant=[id_of(b"block")] * 3 + made_up(5))
         assert len(world.said(outsider).messages) == expected
     world.beat()
-    world.control(members[1], want=[id_of(b"block")])
+    world.control(members[1], iwant=[id_of(b"block")])
     assert not world.said(members[1]).messages[1:], "after twelve heartbeats it is gone"
 
 
@@ -64,14 +64,14 @@ def test_what_is_lacking_is_asked_for() -> None:
     world = World()
     (a,) = world.add_members(1)
     world.accept(a, b"known")
-    world.control(a, have=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, made_up(2))])
-    assert world.said(a).want == [id_of(b"new")]
+    world.control(a, ihave=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, made_up(2))])
+    assert world.said(a).iwant == [id_of(b"new")]
 
 
 def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
     world = World()
     a, b = world.add_members(2)
-    world.control(a, have=[IHave(TOPIC, [id_of(b"new")])])
+    world.control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
     world.accept(b, b"new")
     world.beat(8)
     assert world.scores.snapshot(a).behaviour_penalty == 0.0
@@ -80,9 +80,9 @@ def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
 def test_a_refused_message_keeps_the_promise() -> None:
     world = World()
     (a,) = world.add_members(1)
-    world.control(a, have=[IHave(TOPIC, [id_of(b"new")])])
+    world.control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
     (incoming,) = world.message(a, b"new")
-    world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
+    world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
     world.beat(8)
     assert world.scores.snapshot(a).behaviour_penalty == 0.0
 
@@ -90,12 +90,12 @@ def test_a_refused_message_keeps_the_promise() -> None:
 def test_a_broken_promise_is_misbehaviour() -> None:
     world = World()
     (a,) = world.add_members(1)
-    world.control(a, have=[IHave(TOPIC, made_up(50))])
+    world.control(a, ihave=[IHave(TOPIC, made_up(50))])
     world.beat(6)
     assert world.scores.snapshot(a).behaviour_penalty == 0.0
     world.beat()
     assert world.scores.snapshot(a).behaviour_penalty == 1.0, "one of the ids asked for at once is watched"
-    assert len(world.router.lazy.promises) == 0
+    assert len(world.router.lazy_gossip.promises) == 0
 
 
 def test_asks_are_bounded_per_heartbeat() -> None:
@@ -103,18 +103,18 @@ def test_asks_are_bounded_per_heartbeat() -> None:
     (a,) = world.add_members(1)
     asked = 0
     for number in range(30):
-        world.control(a, have=[IHave(TOPIC, made_up(100, 1000 * number))])
-        asked += len(world.said(a).want)
+        world.control(a, ihave=[IHave(TOPIC, made_up(100, 1000 * number))])
+        asked += len(world.said(a).iwant)
     assert asked == 1000, "ten messages"
     world.beat()
     world.said(a)
     for number in range(3):
-        world.control(a, have=[IHave(TOPIC, made_up(3000, 10_000 * number))])
-    assert len(world.said(a).want) == 5000, "five thousand ids"
+        world.control(a, ihave=[IHave(TOPIC, made_up(3000, 10_000 * number))])
+    assert len(world.said(a).iwant) == 5000, "five thousand ids"
     world.beat()
     world.said(a)
-    world.control(a, have=[IHave(TOPIC, made_up(6000, 1 << 40))])
-    assert len(world.said(a).want) == 5000
+    world.control(a, ihave=[IHave(TOPIC, made_up(6000, 1 << 40))])
+    assert len(world.said(a).iwant) == 5000
 
 
 def test_own_messages_are_told_of_and_served() -> None:
@@ -123,7 +123,7 @@ def test_own_messages_are_told_of_and_served() -> None:
     outsider = world.add("out")
     world.router.publish(TOPIC, packed(b"own"), world.now)
     world.beat()
-    assert [list(each.ids) for each in world.said(outsider).have] == [[id_of(b"own")]]
-    world.control(outsider, want=[id_of(b"own")])
+    assert [list(each.ids) for each in world.said(outsider).ihave] == [[id_of(b"own")]]
+    world.control(outsider, iwant=[id_of(b"own")])
     assert world.said(outsider).messages[0].data == packed(b"own")
     assert len(members) == 8

@@ -43,7 +43,7 @@ def test_a_mesh_above_twelve_is_thinned_to_d() -> None:
     for peer in members:
         pruned = peer not in world.mesh
         assert world.said(peer).prune == ([Prune(TOPIC, 60)] if pruned else [])
-        assert world.router.meshes.backoff.holds(TOPIC, peer) == pruned
+        assert world.router.meshes.backoff.blocks_graft(TOPIC, peer) == pruned
 
 
 def test_thinning_keeps_two_that_we_dialled() -> None:
@@ -53,7 +53,7 @@ def test_thinning_keeps_two_that_we_dialled() -> None:
         dialled = [world.add(f"d{number}", outbound=True) for number in range(2)]
         for peer in dialled:
             world.control(peer, graft=[TOPIC])
-        for peer in world.router.peers.all:
+        for peer in world.router.peers.states:
             if peer not in dialled:
                 world.scores.application.on_valid_response(peer, world.now)
         world.beat()
@@ -109,13 +109,13 @@ def test_a_bad_peer_is_neither_kept_nor_taken() -> None:
     world.scores.add_penalty(a, 8)
     world.beat()
     assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
-    world.router.meshes.backoff.clear(world.now + 100)
+    world.router.meshes.backoff.clear_expired(world.now + 100)
     world.now += 100
     world.scores.add_penalty(a, -1.5)  # type: ignore[arg-type]
     assert -10 <= world.scores.score(a) < 0
     world.control(a, graft=[TOPIC])
     assert world.mesh == [b] and world.said(a).prune == [Prune(TOPIC, 60)]
-    assert world.router.meshes.backoff.holds(TOPIC, a)
+    assert world.router.meshes.backoff.blocks_graft(TOPIC, a)
 
 
 def test_we_do_not_graft_within_a_backoff() -> None:
@@ -206,7 +206,7 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
         peer = f"{number:03}".encode()
         if kind == 0:
             world.router.remove_peer(peer, world.now)
-        elif peer not in world.router.peers.all:
+        elif peer not in world.router.peers.states:
             world.add(peer.decode(), outbound=number % 3 == 0)
         elif kind == 1:
             world.control(peer, graft=[TOPIC])
@@ -222,7 +222,7 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
                 for each in world.router.topic_peers(TOPIC)
                 if each not in world.mesh
                 and world.scores.score(each) >= 0
-                and not world.router.meshes.backoff.holds(TOPIC, each)
+                and not world.router.meshes.backoff.blocks_graft(TOPIC, each)
             ]
             assert len(world.mesh) >= 6 or not free
-    assert set(world.mesh) <= set(world.router.peers.all)
+    assert set(world.mesh) <= set(world.router.peers.states)

@@ -9,9 +9,9 @@ def test_told_for_three_windows_and_held_for_twelve() -> None:
     cache = MessageCache(12, 3)
     cache.put(A, CachedMessage("t", b"frame"))
     for age in range(13):
-        assert cache.told("t") == ([A] if age < 3 else [])
-        assert cache.told("u") == []
-        found = cache.ask(A, b"peer")
+        assert cache.gossip_ids("t") == ([A] if age < 3 else [])
+        assert cache.gossip_ids("u") == []
+        found = cache.get_for_peer(A, b"peer")
         assert found == ((CachedMessage("t", b"frame"), age + 1) if age < 12 else None)
         cache.shift()
     assert len(cache) == 0
@@ -21,10 +21,10 @@ def test_asks_are_counted_per_peer_and_a_message_is_held_once() -> None:
     cache = MessageCache(2, 1)
     for _ in range(3):
         cache.put(A, CachedMessage("t", b"frame"))
-    assert cache.told("t") == [A] and len(cache) == 1
-    assert [cache.ask(A, peer) for peer in (b"p", b"q", b"p")] == [
+    assert cache.gossip_ids("t") == [A] and len(cache) == 1
+    assert [cache.get_for_peer(A, peer) for peer in (b"p", b"q", b"p")] == [
         (CachedMessage("t", b"frame"), times) for times in (1, 1, 2)
     ]
-    assert cache.ask(B, b"p") is None
+    assert cache.get_for_peer(B, b"p") is None
     cache.shift(), cache.shift()
     assert len(cache) == 0

@@ -11,8 +11,8 @@ def test_promises() -> None:
     promises.add(b"p", A, 12.0)
     promises.add(b"q", A, 12.0)
     promises.add(b"p", B, 10.0)
-    promises.kept(B)
-    promises.kept(b"never promised")
+    promises.fulfill(B)
+    promises.fulfill(b"never promised")
     assert len(promises) == 2
     assert promises.broken(13.0) == {}
     assert promises.broken(13.1) == {b"p": 1}

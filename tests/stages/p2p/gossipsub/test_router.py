@@ -29,7 +29,7 @@ def test_a_peer_is_told_of_our_topics() -> None:
     world.router.leave(TOPIC, world.now)
     assert world.said(b"a").subscriptions == [Subscription(OTHER_TOPIC, True), Subscription(TOPIC, False)]
     world.router.join("/somewhere/else")
-    assert world.said(b"a").rpcs == [] and world.router.take_counts()["JOIN"] == 2
+    assert world.said(b"a").rpcs == [] and world.router.take_event_counts()["JOIN"] == 2
 
 
 def test_only_allowed_topics_are_kept() -> None:
@@ -57,10 +57,10 @@ def test_a_message_is_held_until_the_verdict() -> None:
     found = world.message(a, b"block")
     assert found == [UnvalidatedMessage(id_of(b"block"), TOPIC, a, b"block")]
     assert not world.said(b).messages
-    assert world.router.verdict(found[0].id, ValidationResult.ACCEPT, world.now) == 2
+    assert world.router.report_validation_result(found[0].id, ValidationResult.ACCEPT, world.now) == 2
     assert world.said(b).messages == world.said(c).messages == [PubsubMessage(TOPIC, packed(b"block"))]
     assert not world.said(a).messages
-    assert world.router.verdict(found[0].id, ValidationResult.ACCEPT, world.now) == 0, (
+    assert world.router.report_validation_result(found[0].id, ValidationResult.ACCEPT, world.now) == 0, (
         "a second verdict changes nothing"
     )
 
@@ -70,11 +70,11 @@ def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
     world = World()
     a, b = world.add_members(2)
     (incoming,) = world.message(a, b"block")
-    assert world.router.verdict(incoming.id, verdict, world.now) == 0
+    assert world.router.report_validation_result(incoming.id, verdict, world.now) == 0
     assert not world.said(b).messages and world.message(b, b"block") == []
-    world.control(b, want=[incoming.id])
+    world.control(b, iwant=[incoming.id])
     assert not world.said(b).messages
-    assert world.router.take_counts()["REJECT_MESSAGE"] == 1
+    assert world.router.take_event_counts()["REJECT_MESSAGE"] == 1
     assert world.scores.score(a) == 0.0, "topics are not scored"
 
 
@@ -83,9 +83,9 @@ def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
     a, b, c = world.add_members(3)
     (incoming,) = world.message(a, b"block")
     assert world.message(b, b"block") == [] and world.message(b, b"block") == []
-    assert world.router.verdict(incoming.id, ValidationResult.ACCEPT, world.now) == 1
+    assert world.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, world.now) == 1
     assert world.said(c).messages and not world.said(b).messages
-    counts = world.router.take_counts()
+    counts = world.router.take_event_counts()
     assert (counts["DUPLICATE_MESSAGE"], counts["DELIVER_MESSAGE"]) == (2, 1)
 
 
@@ -95,7 +95,7 @@ def test_several_messages_in_one() -> None:
     found = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, packed(bytes([n]))) for n in range(5)]))
     assert [each.content for each in found] == [bytes([n]) for n in range(5)]
     for each in found:
-        world.router.verdict(each.id, ValidationResult.ACCEPT, world.now)
+        world.router.report_validation_result(each.id, ValidationResult.ACCEPT, world.now)
     assert len(world.said(b).messages) == 5
 
 
@@ -117,9 +117,9 @@ def test_authored_messages_are_refused_unseen() -> None:
     a, b = world.add_members(2)
     raw = encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, packed(b"block"))]))
     authored = raw[:1] + bytes([raw[1] + 3]) + b"\x0a\x01z" + raw[2:]
-    assert decode_rpc(authored).messages[0].authored
-    assert world.router.receive(a, authored, world.now) == []
-    assert world.router.take_counts()["REJECT_MESSAGE"] == 1
+    assert decode_rpc(authored).messages[0].is_signed
+    assert world.router.receive_rpc(a, authored, world.now) == []
+    assert world.router.take_event_counts()["REJECT_MESSAGE"] == 1
     assert len(world.message(b, b"block")) == 1
 
 
@@ -128,8 +128,11 @@ def test_verdicts_that_do_not_come_are_given_up() -> None:
     a, b = world.add_members(2)
     (incoming,) = world.message(a, b"block")
     world.beat(7)
-    assert len(world.router.inbox.pending) == 0
-    assert world.router.verdict(incoming.id, ValidationResult.ACCEPT, world.now) == 0 and not world.said(b).messages
+    assert len(world.router.validation_queue.pending) == 0
+    assert (
+        world.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, world.now) == 0
+        and not world.said(b).messages
+    )
 
 
 def test_a_block_that_comes_again() -> None:
@@ -188,8 +191,8 @@ def test_large_messages_are_not_wanted_from_the_others_at_once() -> None:
     content = b"".join(bytes([n]) + LARGE[n:] for n in range(0, 200, 9))
     assert len(packed(content)) >= 1024
     (incoming,) = world.message(a, content)
-    assert world.said(b).dont_want == world.said(c).dont_want == [incoming.id]
-    assert not world.said(a).dont_want and not world.said(old).dont_want
+    assert world.said(b).idontwant == world.said(c).idontwant == [incoming.id]
+    assert not world.said(a).idontwant and not world.said(old).idontwant
     world.message(a, b"small")
     assert not world.said(b).rpcs
 
@@ -197,9 +200,9 @@ def test_large_messages_are_not_wanted_from_the_others_at_once() -> None:
 def test_what_a_peer_does_not_want_it_is_not_sent() -> None:
     world = World()
     a, b, c = world.add_members(3)
-    world.control(b, dont_want=[id_of(b"block")])
+    world.control(b, idontwant=[id_of(b"block")])
     assert world.accept(a, b"block") == 1 and not world.said(b).messages
-    world.control(b, dont_want=[id_of(b"later")])
+    world.control(b, idontwant=[id_of(b"later")])
     world.beat(3)
     assert world.accept(a, b"later") == 2, "it is remembered for three heartbeats"
     assert world.said(c).messages
@@ -212,20 +215,20 @@ def test_urgent_messages_pass_the_others() -> None:
     content = b"".join(bytes([n]) + LARGE[n:] for n in range(0, 200, 9))
     world.message(a, content)
     rpcs = world.said(b).rpcs
-    assert rpcs[0].control.dont_want and rpcs[1].messages
+    assert rpcs[0].control.idontwant and rpcs[1].messages
 
 
 def test_queues_are_bounded_and_what_matters_is_sent_later() -> None:
-    world = World(GossipParams(queue_length=4))
+    world = World(GossipParams(outbound_queue_size=4))
     a, b = world.add_members(2)
     for number in range(6):
         world.accept(a, bytes([number]))
-    assert world.router.take_counts()["DROP_RPC"] == 2
+    assert world.router.take_event_counts()["DROP_RPC"] == 2
     world.router.meshes.backoff.add(TOPIC, b, 60.0, world.now)
-    world.router.meshes.drop(b)
+    world.router.meshes.remove_peer(b)
     for _ in range(5):
         world.control(b, graft=[TOPIC])
-    assert world.router.peers.all[b].unsent_prunes == {TOPIC: Prune(TOPIC, 60)}
+    assert world.router.peers.states[b].pending_prunes == {TOPIC: Prune(TOPIC, 60)}
     assert len(world.said(b).messages) == 4
     world.beat()
     assert world.said(b).prune == [Prune(TOPIC, 60)]
@@ -234,7 +237,7 @@ def test_queues_are_bounded_and_what_matters_is_sent_later() -> None:
 
 
 def test_a_graft_that_found_no_room_is_sent_while_it_is_true() -> None:
-    world = World(GossipParams(queue_length=1))
+    world = World(GossipParams(outbound_queue_size=1))
     a, b = world.add("a"), world.add("b")
     for peer in (a, b):
         world.router.peers.send(peer, Rpc(subscriptions=[Subscription(TOPIC, True)]))
@@ -247,7 +250,7 @@ def test_a_graft_that_found_no_room_is_sent_while_it_is_true() -> None:
 
 
 def test_our_topics_are_told_again_when_the_queue_was_full() -> None:
-    world = World(GossipParams(queue_length=1))
+    world = World(GossipParams(outbound_queue_size=1))
     a = world.add("a")
     world.router.join(OTHER_TOPIC)
     world.router.leave(TOPIC, world.now)
@@ -290,9 +293,9 @@ def test_topics_told_before_we_can_write() -> None:
     assert list(world.router.topic_peers(TOPIC)) == [b"early"]
     for number in range(1100):
         world.tell(number.to_bytes(4, "big"), early)
-    assert len(world.router._early) == 1000
+    assert len(world.router._early_subscriptions) == 1000
     world.router.remove_peer((1099).to_bytes(4, "big"), world.now)
-    assert len(world.router._early) == 999
+    assert len(world.router._early_subscriptions) == 999
 
 
 def test_peers_that_come_again_and_go() -> None:
@@ -303,17 +306,17 @@ def test_peers_that_come_again_and_go() -> None:
     assert world.said(a).subscriptions == [Subscription(TOPIC, True)]
     world.router.remove_peer(a, world.now)
     world.router.remove_peer(a, world.now)
-    assert world.router.next_frame(a) is None and world.router.receive(a, b"", world.now) == []
+    assert world.router.next_frame(a) is None and world.router.receive_rpc(a, b"", world.now) == []
     (incoming,) = world.message(b, b"block")
     world.router.remove_peer(b, world.now)
-    assert world.router.verdict(incoming.id, ValidationResult.REJECT, world.now) == 0
-    counts = world.router.take_counts()
-    assert (counts["ADD_PEER"], counts["REMOVE_PEER"]) == (3, 3) and not world.router.take_counts()
+    assert world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now) == 0
+    counts = world.router.take_event_counts()
+    assert (counts["ADD_PEER"], counts["REMOVE_PEER"]) == (3, 3) and not world.router.take_event_counts()
 
 
 def test_what_is_malformed_is_said() -> None:
     world = World()
     (a,) = world.add_members(1)
-    found = world.router.receive(a, b"\x12\x05ab", world.now)
+    found = world.router.receive_rpc(a, b"\x12\x05ab", world.now)
     assert isinstance(found, MalformedRpc) and "ends within" in found.reason
     assert read_frames([]) == []

@@ -31,8 +31,8 @@ def listed(rpc: Rpc) -> object:
     return (
         list(rpc.subscriptions),
         list(rpc.messages),
-        [(have.topic, list(have.ids)) for have in control.have],
-        [list(part) for part in (control.want, control.graft, control.prune, control.dont_want)],
+        [(have.topic, list(have.ids)) for have in control.ihave],
+        [list(part) for part in (control.iwant, control.graft, control.prune, control.idontwant)],
     )
 
 
@@ -59,11 +59,11 @@ def test_bytes_as_others_write_them() -> None:
     written = {
         b"\x0a\x07\x08\x01\x12\x03t/0": Rpc(subscriptions=[Subscription("t/0", True)]),
         b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[PubsubMessage("t/0", b"hi")]),
-        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=ControlMessage(have=[IHave("t/0", [b"id"])])),
-        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=ControlMessage(want=[b"id"])),
+        b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=ControlMessage(ihave=[IHave("t/0", [b"id"])])),
+        b"\x1a\x06\x12\x04\x0a\x02id": Rpc(control=ControlMessage(iwant=[b"id"])),
         b"\x1a\x07\x1a\x05\x0a\x03t/0": Rpc(control=ControlMessage(graft=["t/0"])),
         b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=ControlMessage(prune=[Prune("t/0", 60)])),
-        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(dont_want=[b"id"])),
+        b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(idontwant=[b"id"])),
     }
     for raw, rpc in written.items():
         assert encode_rpc(rpc) == raw
@@ -80,8 +80,8 @@ def test_a_frame_has_its_length_before_it() -> None:
 @pytest.mark.parametrize("value", [b"", b"x"])
 def test_authored_messages_are_marked(field: int, value: bytes) -> None:
     message = protobuf.bytes_field(2, b"data") + protobuf.bytes_field(4, "t")
-    assert not decode_rpc(protobuf.bytes_field(2, message)).messages[0].authored
-    assert decode_rpc(protobuf.bytes_field(2, message + protobuf.bytes_field(field, value))).messages[0].authored
+    assert not decode_rpc(protobuf.bytes_field(2, message)).messages[0].is_signed
+    assert decode_rpc(protobuf.bytes_field(2, message + protobuf.bytes_field(field, value))).messages[0].is_signed
 
 
 def test_what_is_missing_or_not_text() -> None:
@@ -118,7 +118,7 @@ def test_what_is_malformed(raw: bytes) -> None:
 
 def test_fields_are_bounded_over_all_parts() -> None:
     fits = protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS - 2)))
-    assert len(decode_rpc(fits).control.want) == MAX_FIELDS - 2
+    assert len(decode_rpc(fits).control.iwant) == MAX_FIELDS - 2
     for parts in (1, 2, 5):
         share = protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS // parts))
         with pytest.raises(RpcDecodeError, match="fields"):

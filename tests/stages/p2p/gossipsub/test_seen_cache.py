@@ -15,7 +15,7 @@ def test_against_a_slow_memory(steps: list[tuple[int, float, bool]]) -> None:
     for key, pause, sweep in steps:
         now += pause
         if sweep:
-            cache.forget_old(now)
+            cache.remove_expired(now)
         known = ends.get(key, 0.0) > now
         assert cache.has(key, now) == known
         assert cache.add(key, now) == (not known)
@@ -29,7 +29,7 @@ def test_memory_is_bounded_and_ends() -> None:
     for key in range(1000):
         cache.add(key, key / 1000)
     assert len(cache) == 100 and cache.has(999, 1.0) and not cache.has(0, 1.0)
-    cache.forget_old(65.95)
+    cache.remove_expired(65.95)
     assert len(cache) == 49
-    cache.forget_old(100.0)
+    cache.remove_expired(100.0)
     assert len(cache) == 0

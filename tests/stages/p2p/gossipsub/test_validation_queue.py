@@ -16,9 +16,9 @@ def test_waiting_messages_are_bounded_and_can_come_again() -> None:
     held = [
         found for number in range(MAX_PENDING_MESSAGES + 5) for found in world.message(a, number.to_bytes(4, "big"))
     ]
-    assert len(held) == len(world.router.inbox.pending) == MAX_PENDING_MESSAGES
+    assert len(held) == len(world.router.validation_queue.pending) == MAX_PENDING_MESSAGES
     assert world.message(a, b"late") == []
-    world.router.verdict(held[0].id, ValidationResult.IGNORE, world.now)
+    world.router.report_validation_result(held[0].id, ValidationResult.IGNORE, world.now)
     assert len(world.message(a, b"late")) == 1, "what found no room was not marked as seen"
 
 
@@ -30,33 +30,33 @@ def test_waiting_messages_are_bounded_in_bytes() -> None:
     for number, peer in enumerate(peers * 2):
         data = packed(bytes([number]) + bytes(MAX_BYTES - 1000))
         held += len(world.tell(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
-    assert held == 6 and world.router.inbox.pending.bytes <= 64 << 20 and len(bomb) < 600_000
+    assert held == 6 and world.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
     world.beat(8)
-    assert world.router.inbox.pending.bytes == 0
+    assert world.router.validation_queue.pending.bytes == 0
 
 
 def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() -> None:
-    params = GossipParams(allowance=1_000_000, allowance_refill=200_000)
+    params = GossipParams(wasted_bytes_budget=1_000_000, wasted_bytes_refill=200_000)
     world = World(params)
     a, b = world.add_members(2)
     world.accept(a, b"block")
     for _ in range(40):
         world.message(a, b"block")
-    assert world.router.take_counts()["DUPLICATE_MESSAGE"] == 16
+    assert world.router.take_event_counts()["DUPLICATE_MESSAGE"] == 16
     assert world.message(a, b"fresh") == [] and len(world.message(b, b"fresh")) == 1
     world.beat()
     assert len(world.message(a, b"more")) == 1
     world.beat(20)
-    assert world.router.peers.all[a].allowance == 1_000_000
+    assert world.router.peers.states[a].wasted_bytes_budget == 1_000_000
 
 
 def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
-    world = World(GossipParams(allowance=1_000_000))
+    world = World(GossipParams(wasted_bytes_budget=1_000_000))
     a, b, c = world.add_members(3)
     (incoming,) = world.message(a, bytes(50_000))
     world.message(b, bytes(50_000))
-    world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
-    left = [world.router.peers.all[peer].allowance for peer in (a, b, c)]
+    world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
+    left = [world.router.peers.states[peer].wasted_bytes_budget for peer in (a, b, c)]
     assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
 
 
@@ -68,7 +68,7 @@ def test_bombs_cost_their_size_once_and_then_nothing() -> None:
         data = packed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
         for incoming in world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             unpacked += 1
-            world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
+            world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
     assert unpacked <= 7
     claim = varint.encode(MAX_BYTES) + b"\x00a"
     world.beat(40)
@@ -77,14 +77,14 @@ def test_bombs_cost_their_size_once_and_then_nothing() -> None:
 
 
 def test_seen_ids_are_bounded() -> None:
-    world = World(GossipParams(allowance=1 << 40))
+    world = World(GossipParams(wasted_bytes_budget=1 << 40))
     (a,) = world.add_members(1)
     chance = random.Random(1)
     for _ in range(70):
         messages = [PubsubMessage(TOPIC, packed(chance.randbytes(8))) for _ in range(100)]
         for incoming in world.tell(a, Rpc(messages=messages)):
-            world.router.verdict(incoming.id, ValidationResult.REJECT, world.now)
-    assert len(world.router.inbox._seen) == 7000
+            world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
+    assert len(world.router.validation_queue._seen) == 7000
     world.now += 66
     world.beat()
-    assert len(world.router.inbox._seen) == 0
+    assert len(world.router.validation_queue._seen) == 0

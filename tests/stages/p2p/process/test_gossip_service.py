@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.gossipsub.params import PROTOCOLS
 from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Stream
-from rollup_node.stages.p2p.process.gossip_service import MESH
+from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
 from tests.support.p2p_hosts import TestHost, running
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
 from tests.support.p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
@@ -34,7 +34,7 @@ async def speaking(node: P2pNode, number: int) -> AsyncIterator[tuple[TestHost, 
             host.set_stream_handler(protocol, drain)
         await host.connect(node.stage.host.peer_id, node.stage.host.addresses)
         _, stream = await host.open_stream(node.stage.host.peer_id, PROTOCOLS)
-        await node.until(lambda: host.peer_id in node.stage.gossip.router.peers.all)
+        await node.until(lambda: host.peer_id in node.stage.gossip.router.peers.states)
         yield host, stream
 
 
@@ -54,13 +54,13 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
         ):
             await source.in_mesh()
             received: dict[bytes, int] = {one.peer_id: 0, other.peer_id: 0}
-            receive = node.stage.gossip.router.receive
+            receive = node.stage.gossip.router.receive_rpc
 
             def counted(peer: bytes, raw: bytes, now: float) -> Any:
                 received[peer] = received.get(peer, 0) + (raw == COSTLY)
                 return receive(peer, raw, now)
 
-            node.stage.gossip.router.receive = counted  # type: ignore[method-assign]
+            node.stage.gossip.router.receive_rpc = counted  # type: ignore[method-assign]
             floods = [asyncio.create_task(flood(stream)) for stream in (first, second)]
             await node.until(lambda: all(received[host.peer_id] for host in (one, other)))
             spent = time.thread_time()
@@ -69,9 +69,9 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
                 await node.until(lambda number=number: len(node.arrived) == number)
             spent = time.thread_time() - spent
             assert max(received.values()) <= 3 + int(2 * spent / 0.05), received
-            shares, now = node.stage.gossip.shares, time.monotonic()
-            assert shares.pause(one.peer_id, now) + shares.pause(other.peer_id, now) > 0
-            assert shares.pause(source.stage.host.peer_id, now) == 0.0
+            shares, now = node.stage.gossip.work_budget, time.monotonic()
+            assert shares.delay(one.peer_id, now) + shares.delay(other.peer_id, now) > 0
+            assert shares.delay(source.stage.host.peer_id, now) == 0.0
             for task in floods:
                 task.cancel()
 
@@ -96,8 +96,12 @@ def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
                     assert await peer.is_cut()
                 await node.until(lambda: not host.peers())
             gossip_service = node.stage.gossip
-            await node.until(lambda: not gossip_service._inbound and not gossip_service._speakers, 5)
-            assert not gossip_service._greeted and not gossip_service._writers and not len(gossip_service.shares)
+            await node.until(lambda: not gossip_service._inbound and not gossip_service._retry_now, 5)
+            assert (
+                not gossip_service._outbound_open
+                and not gossip_service._writers
+                and not len(gossip_service.work_budget)
+            )
             assert not host.identify._last_push
 
     play(scene)
@@ -111,7 +115,7 @@ def test_the_mesh_of_blocks_of_now_is_protected(tmp_path: Path) -> None:
             async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
                 await node.in_mesh()
                 peer = other.stage.host.peer_id
-                await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH))
+                await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH_TAG))
                 assert (await node.call("peers", True))["peers"][other.peer]["protected"]
             await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
 

@@ -56,15 +56,15 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
             first = now_block(1)
             assert await node.publish(first) is None and await node.publish(first) is None
             await node.until(lambda: node.counted(EVENTS + 'PUBLISH_MESSAGE"}'))
-            assert node.stage.blocks.published == 2 and node.counted(EVENTS + 'PUBLISH_MESSAGE"}') == 1
-            server = node.stage.blocks
+            assert node.stage.blocks_server.published == 2 and node.counted(EVENTS + 'PUBLISH_MESSAGE"}') == 1
+            server = node.stage.blocks_server
             sent: list[Any] = []
             server._server.send = lambda peer, message: sent.append((peer.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
             engine = server._engine
             assert engine is not None
-            server._take(engine._replace(incarnation=2), UnsafeBlocksRequest(0, None))
+            server._on_message(engine._replace(incarnation=2), UnsafeBlocksRequest(0, None))
             assert [(life, message.payload) for life, message in sent] == [(2, first)]
-            server._take(engine, PublishRequest(9, first))
+            server._on_message(engine, PublishRequest(9, first))
             assert len(sent) == 1, "an engine of before is not heard"
 
     play(scene)
@@ -101,7 +101,7 @@ def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
             node.l1.set(RuntimeConfig(bytes(20)))
             await node.until(lambda: node.stage._signers.current is None)
             assert await source.publish(now_block(2)) is None
-            await node.until(lambda: node.stage.gossip.refusals["no_signer"] == 1)
+            await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
             node.l1.set(RuntimeConfig(SIGNER.address))
             await node.until(lambda: node.stage._signers.current == SIGNER.address)
             assert await source.publish(now_block(3)) is None
@@ -169,7 +169,7 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
                         node.engine.send(want)
                         await asyncio.sleep(1.0)
                 assert {each.block_hash for each in node.arrived} == {each.block_hash for each in blocks[:7]}
-                scores = node.stage.scores.application
+                scores = node.stage.scorer.application
                 liar = nodes[2].stage.host.peer_id
                 assert scores.counts(nodes[1].stage.host.peer_id).error_responses > 0
                 assert scores.counts(liar).rejected_payloads > 0 and scores.score(liar) < 0
@@ -223,7 +223,7 @@ def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
                 await node.until(lambda number=number: len(node.arrived) == number)
                 inbound = node.stage.gossip._inbound[source.stage.host.peer_id]
                 inbound.reset()
-                await source.until(lambda: not source.stage.gossip.mesh(time.time()))
+                await source.until(lambda: not source.stage.gossip.mesh_size(time.time()))
             assert len(node.stage.host.peers()) == 1, "the connection was kept"
 
     play(scene)
@@ -369,19 +369,21 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
             async with P2pNode(1, rollup, tmp_path, **options).running() as node:
                 assert await node.call("connectPeer", other.address) is None
                 peer = other.stage.host.peer_id
-                await node.until(lambda: peer in node.stage.scores.peers())
-                node.stage.scores.application.on_rejected_payload(peer, time.monotonic())
-                node.stage.keeper.save()
+                await node.until(lambda: peer in node.stage.scorer.peers())
+                node.stage.scorer.application.on_rejected_payload(peer, time.monotonic())
+                node.stage.score_service.save()
                 await node.until(lambda: not node.stage.host.peers())
                 assert (await node.call("peerStats"))["banned"] == 1
                 assert list((await node.call("diagnosis"))["bans"]) == [other.peer]
                 assert "peer banned" in (await node.call("connectPeer", other.address))[1]
             async with P2pNode(1, rollup, tmp_path, **options).running() as node:
                 assert "peer banned" in (await node.call("connectPeer", other.address))[1]
-                kept = node.stage.store.scores(peer)
+                kept = node.stage.peerstore.scores(peer)
                 assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
                 assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
-                assert node.stage.host.intercept_peer(peer) is None and node.stage.store.load_gater().peer_bans == {}
+                assert (
+                    node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
+                )
                 assert node.counted("op_node_default_p2p_peer_unbans") == 1
 
     play(scene)
@@ -414,4 +416,4 @@ def test_many_peers_of_one_machine_are_no_crowd() -> None:
     assert is_own_machine("127.0.0.1") and is_own_machine("::1") and is_own_machine("::ffff:127.0.0.2")
     assert not is_own_machine("10.0.0.1")
     record = LocalEnr(b"\x01" * 32, AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 1, 2), 5)
-    assert record.record.text.startswith("enr:")
+    assert record.enr.text.startswith("enr:")

@@ -49,7 +49,7 @@ def response_of(part: bytes, kind: int = 1) -> bytes:
 
 def test_what_is_no_block() -> None:
     config, payload = chain_config(), block(4, 5)
-    part = block_message.signed_part(payload, 4)
+    part = block_message.encode_signed_part(payload, 4)
     good = response_of(part)
     tiny = block(4, 5, transactions=(b"\x02" * 39, b"\x02" * 40))
     bad = [
@@ -63,7 +63,7 @@ def test_what_is_no_block() -> None:
         response_of(part[:20]),
         response_of(part + bytes(44)),
         response_of(bytes(snappy.MAX_BYTES + 1)),
-        response_of(block_message.signed_part(tiny, 4)),
+        response_of(block_message.encode_signed_part(tiny, 4)),
         response_of(bytes(32) + ssz.encode(payload, 3)),
     ]
     for each in bad:

@@ -41,7 +41,7 @@ class Peers:
             self.planner.add_peer(name, is_static=False)
 
     def want(self, head: int, top: int) -> None:
-        self.got += self.planner.want(head, target(top), self.now)
+        self.got += self.planner.request_range(head, target(top), self.now)
 
     def answer(self, request: BlockRequest) -> RequestOutcome:
         payload = CHAIN[request.number - 1]
@@ -57,12 +57,12 @@ class Peers:
     def run(self, seconds: float) -> None:
         end = self.now + seconds
         while self.now <= end:
-            requests = self.planner.requests(self.now)
+            requests = self.planner.next_requests(self.now)
             self.asked += requests
             for request in requests:
-                self.got += self.planner.answered(request, self.answer(request), self.now)
+                self.got += self.planner.handle_outcome(request, self.answer(request), self.now)
             if not requests:
-                pause = self.planner.pause(self.now)
+                pause = self.planner.delay(self.now)
                 if pause is None:
                     break
                 self.now += max(pause, 0.001)
@@ -80,25 +80,25 @@ def test_a_gap_is_filled_from_the_top() -> None:
     assert peers.numbers() == list(range(29, 10, -1)) and peers.planner.wanted == 0
     assert len(peers.asked) == 19, "nothing is asked for twice"
     assert all(peers.scores.counts(name).valid_responses > 0 for name in peers.names)
-    assert peers.planner.requests(peers.now) == [] and peers.planner.pause(peers.now) is None
+    assert peers.planner.next_requests(peers.now) == [] and peers.planner.delay(peers.now) is None
 
 
 def test_nothing_to_do() -> None:
     peers = Peers(2)
-    assert peers.planner.requests(0.0) == []
+    assert peers.planner.next_requests(0.0) == []
     peers.want(29, 30)
-    assert peers.planner.wanted == 0 and peers.planner.requests(0.0) == []
+    assert peers.planner.wanted == 0 and peers.planner.next_requests(0.0) == []
 
 
 def test_answers_in_any_order() -> None:
     peers = Peers(15)
     peers.want(10, 26)
-    requests = peers.planner.requests(peers.now)
+    requests = peers.planner.next_requests(peers.now)
     assert [request.number for request in requests] == list(range(25, 10, -1))
     assert len({request.peer for request in requests}) == 15
     random.Random(1).shuffle(requests)
     for request in requests:
-        peers.got += peers.planner.answered(request, peers.answer(request), peers.now)
+        peers.got += peers.planner.handle_outcome(request, peers.answer(request), peers.now)
     assert peers.numbers() == list(range(25, 10, -1))
 
 
@@ -130,11 +130,11 @@ def test_limits_of_the_servers_are_kept() -> None:
 def test_one_request_at_a_time_to_a_peer() -> None:
     peers = Peers(2)
     peers.want(10, 30)
-    first = peers.planner.requests(peers.now)
+    first = peers.planner.next_requests(peers.now)
     assert [request.number for request in first] == [29, 28]
-    assert peers.planner.requests(peers.now) == [] and peers.planner.pause(peers.now) is None
-    peers.planner.answered(first[0], peers.answer(first[0]), peers.now)
-    assert peers.planner.requests(peers.now) == [BlockRequest(first[0].peer, 27)]
+    assert peers.planner.next_requests(peers.now) == [] and peers.planner.delay(peers.now) is None
+    peers.planner.handle_outcome(first[0], peers.answer(first[0]), peers.now)
+    assert peers.planner.next_requests(peers.now) == [BlockRequest(first[0].peer, 27)]
 
 
 def test_a_failure_sends_the_number_to_another() -> None:
@@ -164,7 +164,7 @@ def test_what_all_lack_rests_until_it_is_wanted_again() -> None:
         peers.behaviour[name] = "lacks"
     peers.want(10, 20)
     peers.run(30.0)
-    assert len(peers.asked) == 3 and peers.planner.pause(peers.now) is None
+    assert len(peers.asked) == 3 and peers.planner.delay(peers.now) is None
     peers.behaviour.clear()
     peers.want(10, 20)
     peers.run(30.0)
@@ -197,22 +197,26 @@ def test_only_static_peers_where_that_is_wanted() -> None:
 def test_peers_that_go_take_nothing_along() -> None:
     peers = Peers(1)
     peers.want(10, 20)
-    (request,) = peers.planner.requests(peers.now)
+    (request,) = peers.planner.next_requests(peers.now)
     peers.planner.remove_peer(request.peer)
-    assert peers.planner.requests(peers.now) == []
-    assert peers.planner.answered(request, peers.answer(request), peers.now) == ()
+    assert peers.planner.next_requests(peers.now) == []
+    assert peers.planner.handle_outcome(request, peers.answer(request), peers.now) == ()
     peers.planner.add_peer(b"new", is_static=False)
-    assert peers.planner.requests(peers.now) == [BlockRequest(b"new", 19)]
+    assert peers.planner.next_requests(peers.now) == [BlockRequest(b"new", 19)]
 
 
 def test_a_new_range_replaces_the_old_one() -> None:
     peers = Peers(2)
     peers.want(10, 100)
-    first = peers.planner.requests(peers.now)
+    first = peers.planner.next_requests(peers.now)
     peers.want(10, 20)
     assert peers.planner.wanted == 9
     for request in first:
-        assert peers.planner.answered(request, peers.answer(request), peers.now) in ((), (CHAIN[98],), (CHAIN[97],))
+        assert peers.planner.handle_outcome(request, peers.answer(request), peers.now) in (
+            (),
+            (CHAIN[98],),
+            (CHAIN[97],),
+        )
     peers.run(10.0)
     assert set(peers.numbers()) >= set(range(11, 20))
 
@@ -220,10 +224,10 @@ def test_a_new_range_replaces_the_old_one() -> None:
 def test_what_was_fetched_before_is_released_when_it_is_trusted() -> None:
     peers = Peers(5)
     peers.want(10, 30)
-    requests = peers.planner.requests(peers.now)
+    requests = peers.planner.next_requests(peers.now)
     for request in requests[1:]:
-        assert peers.planner.answered(request, peers.answer(request), peers.now) == ()
-    known = peers.planner.want(10, target(29), peers.now)
+        assert peers.planner.handle_outcome(request, peers.answer(request), peers.now) == ()
+    known = peers.planner.request_range(10, target(29), peers.now)
     assert [payload.block_number for payload in known] == [28, 27, 26, 25]
 
 

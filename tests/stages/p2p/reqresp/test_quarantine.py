@@ -19,7 +19,7 @@ BLOCKS = chain(30)
 def aim(quarantine: Quarantine, number: int) -> QuarantineRelease:
     """Trusts the chain's block of that number."""
     payload = BLOCKS[number - 1]
-    return quarantine.aim(number, payload.block_hash, payload.parent_hash)
+    return quarantine.trust_range_end(number, payload.block_hash, payload.parent_hash)
 
 
 @settings(max_examples=30)
@@ -59,7 +59,7 @@ def test_what_is_not_expected_is_rejected_at_once() -> None:
     quarantine.add(other, b"early")
     assert aim(quarantine, 6) == QuarantineRelease((), (b"early",))
     assert quarantine.add(other, b"late") == QuarantineRelease((), (b"late",)) and not quarantine.has(5)
-    quarantine.aim(6, bytes(32), other.block_hash)
+    quarantine.trust_range_end(6, bytes(32), other.block_hash)
     assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
 
 
@@ -102,5 +102,5 @@ def test_trusted_hashes_are_bounded() -> None:
     quarantine = Quarantine()
     quarantine.add(BLOCKS[0], b"p")
     for number in range(MAX_TRUSTED + 1):
-        quarantine.aim(7, number.to_bytes(32, "big"), bytes(32))
+        quarantine.trust_range_end(7, number.to_bytes(32, "big"), bytes(32))
     assert len(quarantine._trusted) == MAX_TRUSTED

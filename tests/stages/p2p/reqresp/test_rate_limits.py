@@ -37,12 +37,12 @@ def test_both_limits_hold_and_memory_is_bounded() -> None:
     buckets = RequestLimiter()
     for number in range(40):
         peer = bytes([number % 3])
-        assert buckets.wait(peer, 0.0) == 0.0
-        buckets.take(peer, 0.0)
-    assert buckets.wait(b"new", 0.0) == pytest.approx(0.05), "the limit over all"
-    assert buckets.wait(bytes(1), 0.05) == pytest.approx(0.0)
+        assert buckets.delay(peer, 0.0) == 0.0
+        buckets.consume(peer, 0.0)
+    assert buckets.delay(b"new", 0.0) == pytest.approx(0.05), "the limit over all"
+    assert buckets.delay(bytes(1), 0.05) == pytest.approx(0.0)
     buckets.charge(bytes(1), 15.0, 10.0)
-    assert buckets.wait(bytes(1), 10.0) == pytest.approx(0.25) and buckets.wait(b"new", 10.0) == 0.0
+    assert buckets.delay(bytes(1), 10.0) == pytest.approx(0.25) and buckets.delay(b"new", 10.0) == 0.0
     for number in range(MAX_PEERS + 5):
-        buckets.wait(number.to_bytes(4, "big"), 10.0)
+        buckets.delay(number.to_bytes(4, "big"), 10.0)
     assert len(buckets._peers) == MAX_PEERS

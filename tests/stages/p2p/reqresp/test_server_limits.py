@@ -24,7 +24,7 @@ def test_all_peers_share_a_limit() -> None:
 def test_numbers_from_genesis_to_now() -> None:
     service = ServerLimits(chain_config())
     now = GENESIS_TIME + 10 * BLOCK_TIME + 1.5
-    assert [service.check(number, now) for number in (0, 10)] == [ResultCode.OK] * 2
+    assert [service.check_number(number, now) for number in (0, 10)] == [ResultCode.OK] * 2
     for number in (11, 1 << 63, None):
-        assert service.check(number, now) is ResultCode.INVALID_REQUEST
-    assert service.check(0, GENESIS_TIME - 1.0) is ResultCode.INVALID_REQUEST
+        assert service.check_number(number, now) is ResultCode.INVALID_REQUEST
+    assert service.check_number(0, GENESIS_TIME - 1.0) is ResultCode.INVALID_REQUEST

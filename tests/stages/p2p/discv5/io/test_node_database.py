@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.p2p.discv5.io import node_database
-from rollup_node.stages.p2p.discv5.io.node_database import KEPT_SECONDS, NodeDatabase
+from rollup_node.stages.p2p.discv5.io.node_database import NODE_TTL, NodeDatabase
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
 
@@ -23,41 +23,41 @@ class Clock:
 def test_nodes_and_our_record_are_kept(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
     store = NodeDatabase(path)
-    store.change([ONE, TWO], [])
-    store.keep_own(record_of("own"))
+    store.update_nodes([ONE, TWO], [])
+    store.save_local_enr(record_of("own"))
     store.close()
     again = NodeDatabase(path)
     assert set(again.nodes()) == {ONE, TWO}
-    assert again.own(record_of("own").node_id) == record_of("own")
-    assert again.own(ONE.node_id) is None
-    again.change([record_of("one", seq=2)], [TWO.node_id])
+    assert again.local_enr(record_of("own").node_id) == record_of("own")
+    assert again.local_enr(ONE.node_id) is None
+    again.update_nodes([record_of("one", seq=2)], [TWO.node_id])
     assert again.nodes() == [record_of("one", seq=2)]
-    again.keep_own(record_of("own", seq=2))
-    own = again.own(record_of("own").node_id)
+    again.save_local_enr(record_of("own", seq=2))
+    own = again.local_enr(record_of("own").node_id)
     assert own is not None and own.seq == 2
     again.close()
 
 
 def test_memory_keeps_nothing() -> None:
     store = NodeDatabase()
-    store.change([ONE], [])
+    store.update_nodes([ONE], [])
     assert store.nodes() == [ONE]
     store.close()
     other = NodeDatabase()
-    assert other.nodes() == [] and other.own(ONE.node_id) is None
+    assert other.nodes() == [] and other.local_enr(ONE.node_id) is None
     other.close()
 
 
 def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_database, "MAX_KEPT", 3)
+    monkeypatch.setattr(node_database, "MAX_NODES", 3)
     clock = Clock()
     store = NodeDatabase(clock=clock)
     for number in range(6):
         clock.now += 1
-        store.change([record_of(number)], [])
+        store.update_nodes([record_of(number)], [])
     assert store.nodes() == [record_of(5), record_of(4), record_of(3)]
-    clock.now += KEPT_SECONDS - 1
-    store.change([ONE], [])
+    clock.now += NODE_TTL - 1
+    store.update_nodes([ONE], [])
     assert store.nodes() == [ONE, record_of(5), record_of(4)]
     clock.now += 10
     assert store.nodes() == [ONE]
@@ -68,7 +68,7 @@ def test_records_that_were_damaged_are_left_out(tmp_path: Path) -> None:
     store = NodeDatabase(str(tmp_path / "nodes"))
     store._database.write("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
     store._database.write("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
-    store.change([ONE], [])
+    store.update_nodes([ONE], [])
     assert store.nodes() == [ONE] and store.problem is None
     store.close()
 

@@ -35,14 +35,14 @@ def need_version_6() -> None:
 
 def test_peers_find_each_other() -> None:
     async def check() -> None:
-        async with serving("boot") as boot, serving_many(5, bootnodes=(boot.record.text,)) as servers:
+        async with serving("boot") as boot, serving_many(5, bootnodes=(boot.enr.text,)) as servers:
             await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
             one, two = servers[:2]
-            found = next(peer for peer in one.found if peer.record == two.record.text)
+            found = next(peer for peer in one.found if peer.enr == two.enr.text)
             assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
             assert found.address == tcp_multiaddr("127.0.0.1", 9222)
-            assert found.chain_id == two.service.settings.chain_id
-            assert one.census.ours >= 5 and two.record.text in one.known
+            assert found.chain_id == two.node.settings.chain_id
+            assert one.table_stats.ours >= 5 and two.enr.text in one.known
 
     asyncio.run(check())
 
@@ -53,7 +53,7 @@ def test_bootnodes_by_url_and_by_name() -> None:
             for host in ("127.0.0.1", "localhost"):
                 async with serving(host, bootnodes=(enode(boot, host),)) as server:
                     await until(lambda server=server: server.found)
-                    assert server.found[0].record == boot.record.text
+                    assert server.found[0].enr == boot.enr.text
 
     asyncio.run(check())
 
@@ -64,15 +64,15 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     async def check() -> None:
         async with serving("other") as other:
             port = free_port()
-            async with serving("one", bootnodes=(other.record.text,), discovery_path=path, listen_udp=port) as one:
+            async with serving("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
                 await until(lambda: one.found)
-                first = one.record
+                first = one.enr
             async with serving("one", discovery_path=path, listen_udp=port) as again:
                 await until(lambda: again.found)
-                assert again.found[0].record == other.record.text
-                assert again.record == first
+                assert again.found[0].enr == other.enr.text
+                assert again.enr == first
             async with serving("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
-                assert changed.record.seq > first.seq
+                assert changed.enr.seq > first.seq
 
     asyncio.run(check())
 
@@ -80,21 +80,21 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
 def test_what_is_advertised() -> None:
     async def check() -> None:
         async with serving("one", tcp=4001) as one:
-            assert one.record.udp(4) == one.endpoint
-            assert one.record.tcp(4) == Endpoint(one.endpoint.ip, 4001)
+            assert one.enr.udp(4) == one.endpoint
+            assert one.enr.tcp(4) == Endpoint(one.endpoint.ip, 4001)
         async with serving(
             "two", advertise_ip="localhost", advertise_udp=5, advertise_tcp=6, listen_ip="0.0.0.0"
         ) as two:
-            assert two.record.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
-            assert two.record.tcp(4) == Endpoint(parse_ip("127.0.0.1"), 6)
-            two.set_outer_address(parse_ip("8.8.4.4"), 1, 2)
-            assert two.record.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+            assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+            assert two.enr.tcp(4) == Endpoint(parse_ip("127.0.0.1"), 6)
+            two.set_external_address(parse_ip("8.8.4.4"), 1, 2)
+            assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
         async with serving("three", listen_ip="0.0.0.0", tcp=9) as three:
-            assert three.record.udp(4) is None
+            assert three.enr.udp(4) is None
             moved: list[object] = []
-            three.on_moved = moved.append
-            three.set_outer_address(parse_ip("8.8.4.4"), 1, 2)
-            assert three.record.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and moved == [three.record]
+            three.on_enr_updated = moved.append
+            three.set_external_address(parse_ip("8.8.4.4"), 1, 2)
+            assert three.enr.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and moved == [three.enr]
 
     asyncio.run(check())
 
@@ -130,26 +130,26 @@ def test_version_6() -> None:
 
     async def check() -> None:
         async with serving("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
-            assert one.record.udp(6) == one.endpoint and one.service.settings.versions == (6,)
+            assert one.enr.udp(6) == one.endpoint and one.node.settings.ip_versions == (6,)
         async with serving("both", listen_ip="::") as both, serving("four") as four:
-            both.service.restore([four.record], asyncio.get_running_loop().time())
+            both.node.add_known_nodes([four.enr], asyncio.get_running_loop().time())
             await until(lambda: both.found)
-            assert both.found[0].record == four.record.text
+            assert both.found[0].enr == four.enr.text
 
     asyncio.run(check())
 
 
 def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
     async def check() -> None:
-        async with serving("one") as one, serving("two", bootnodes=(one.record.text,)) as two:
+        async with serving("one") as one, serving("two", bootnodes=(one.enr.text,)) as two:
             two.set_peer_count(20)
-            assert not two.service.wanted
+            assert not two.node.peers_wanted
             two.set_peer_count(19)
-            assert two.service.wanted
+            assert two.node.peers_wanted
             await until(lambda: two.found)
             assert one._transport is not None
             one._transport.sendto(b"x" * 100, ("127.0.0.1", two.endpoint.port))
-            await until(lambda: two.service.drops)
+            await until(lambda: two.node.drops)
             two._next_report = 0.0
             await until(lambda: b"not a packet" in two.meter.text())
             text = two.meter.text().decode()
@@ -161,7 +161,7 @@ def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
 
 def test_nothing_is_to_be_had_before_the_start() -> None:
     server = Discv5Server(TestServer("one")._config, TestServer("one").identity, TestServer("one").meter, print)
-    for use in (lambda: server.record, lambda: server.endpoint, lambda: server.table):
+    for use in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
         with pytest.raises(RuntimeError, match="has not started"):
             use()
     server.set_peer_count(3)
@@ -171,7 +171,7 @@ def test_nothing_is_to_be_had_before_the_start() -> None:
 def test_a_server_ignores_records_of_other_networks() -> None:
     async def check() -> None:
         async with serving("one") as one:
-            one.service.restore([record_of("far", "198.51.100.7")], 0.0)
+            one.node.add_known_nodes([record_of("far", "198.51.100.7")], 0.0)
             assert one.table == []
 
     asyncio.run(check())

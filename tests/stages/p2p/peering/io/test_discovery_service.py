@@ -46,10 +46,10 @@ def test_hosts_find_and_dial_each_other() -> None:
     async def check() -> None:
         async with finding(1) as (one, first):
             assert first.discv5 is not None
-            boot = (first.discv5.record.text,)
+            boot = (first.discv5.enr.text,)
             async with finding(2, bootnodes=boot) as (two, second), finding(3, bootnodes=boot) as (three, _):
                 await until(lambda: all(len(host.connections()) == 2 for host in (one, two, three)), 20)
-                assert second.discv5 is not None and second.discv5.service.wanted
+                assert second.discv5 is not None and second.discv5.node.peers_wanted
                 metadata = two.peerstore.metadata(three.peer_id)
                 assert metadata is not None and metadata.chain_id == two.config.rollup.l2_chain_id
                 assert metadata.enr.startswith("enr:")
@@ -65,10 +65,10 @@ def test_enough_peers_end_the_search() -> None:
     async def check() -> None:
         async with finding(1, peers_lo=1) as (one, first):
             assert first.discv5 is not None
-            async with finding(2, peers_lo=1, bootnodes=(first.discv5.record.text,)):
+            async with finding(2, peers_lo=1, bootnodes=(first.discv5.enr.text,)):
                 server = first.discv5
-                await until(lambda: one.connections() and not server.service.wanted)
-            await until(lambda: server.service.wanted)
+                await until(lambda: one.connections() and not server.node.peers_wanted)
+            await until(lambda: server.node.peers_wanted)
 
     asyncio.run(check())
 
@@ -84,7 +84,7 @@ def test_the_router_says_where_we_are_reached() -> None:
             finder._on_ports_mapped(
                 ExternalMapping(outer_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
             )
-            assert finder.discv5.record.udp(4) == (outer_ip, 40002)
+            assert finder.discv5.enr.udp(4) == (outer_ip, 40002)
             assert host.external_address == tcp_multiaddr("8.8.4.4", 40001)
 
     asyncio.run(check())
