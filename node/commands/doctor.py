@@ -287,7 +287,7 @@ def _advice_on_dialling(why: str) -> str:
         "p2p.netrestrict": "add its network to p2p.netrestrict",
         "banned": "opp2p_unblockPeer lifts the ban",
         "blocked": "an operator has blocked it: see opp2p_unblockPeer, opp2p_unblockAddr and opp2p_unblockSubnet",
-        "the other end is": "its key has changed: correct the peer id in p2p.static",
+        "the remote end is": "its key has changed: correct the peer id in p2p.static",
         "cannot be resolved": "correct the host name in p2p.static, or this machine's name servers",
         "refused": "is it running, and the port in p2p.static right?",
         "no answer": "is it running, and its TCP port open to us?",

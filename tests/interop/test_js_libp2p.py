@@ -92,7 +92,7 @@ async def _many_streams(both: Pair) -> None:
         assert await through(both.ours, both.peer, b"short") == b"short"
     answers = await asyncio.gather(*(through(both.ours, both.peer, bytes([number]) * 5000) for number in range(20)))
     assert answers == [bytes([number]) * 5000 for number in range(20)]
-    await until(lambda: sum(len(link.streams) for link in both.ours.live(both.peer)) <= 2)
+    await until(lambda: sum(len(link.streams) for link in both.ours.connections_to_peer(both.peer)) <= 2)
 
 
 def test_pushes_pass_both_ways() -> None:
@@ -128,7 +128,7 @@ def test_what_is_not_spoken_is_refused_both_ways() -> None:
     async def check() -> None:
         async with pair() as both:
             await we_dial(both)
-            with pytest.raises(StreamError, match="does not speak /unknown/1"):
+            with pytest.raises(StreamError, match="does not support /unknown/1"):
                 await both.ours.open_stream(both.peer, ["/unknown/1"])
             protocol, stream = await both.ours.open_stream(both.peer, ["/unknown/1", ECHO])
             assert protocol == ECHO
@@ -162,7 +162,7 @@ def test_another_identity_than_dialled_is_refused() -> None:
         async with pair() as both:
             address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
             stranger = TestHost(9)
-            with pytest.raises(Exception, match="the other end is"):
+            with pytest.raises(Exception, match="the remote end is"):
                 await both.ours.connect(stranger.peer_id, [address])
 
     asyncio.run(check())

@@ -1,5 +1,8 @@
-"""Multiaddrs of what this node can meet: ip4, ip6, dns, tcp, udp and p2p. Others are refused, and whoever reads a
-peer's list of addresses skips what is refused."""
+"""Multiaddrs of the protocols this node can dial: ip4, ip6, dns, dns4, dns6, tcp, udp and p2p. Others are rejected;
+lists that come from peers are read by `decode_supported`, which skips them.
+
+Source: https://github.com/multiformats/multiaddr
+"""
 
 import ipaddress
 import re
@@ -19,18 +22,18 @@ _HOSTS = ("ip4", "ip6", "dns", "dns4", "dns6")
 
 
 class MultiaddrError(ValueError):
-    """Not a multiaddr, or one of protocols that this node does not speak."""
+    """Not a multiaddr, or one with a protocol that this node does not support."""
 
 
 class Component(NamedTuple):
-    """One protocol of an address with its value as text."""
+    """One protocol of a multiaddr and its value as text."""
 
     name: str
     value: str
 
 
 class TcpAddress(NamedTuple):
-    """Where to dial: an IP address, or a host name that `family` (`ip4`, `ip6` or None) says how to resolve."""
+    """A TCP dial target: an IP address, or a host name that `family` (`ip4`, `ip6`, or None for both) limits."""
 
     host: str
     port: int
@@ -39,7 +42,7 @@ class TcpAddress(NamedTuple):
 
 
 class Multiaddr(NamedTuple):
-    """An address as a sequence of parts."""
+    """A multiaddr as its components."""
 
     components: tuple[Component, ...]
 
@@ -52,23 +55,23 @@ class Multiaddr(NamedTuple):
 
     @property
     def peer_id(self) -> PeerId | None:
-        """The peer id at the end."""
+        """The peer id in the last component; None without one."""
         return (
             parse_peer_id(self.components[-1].value) if self.components and self.components[-1].name == "p2p" else None
         )
 
     @property
     def without_peer_id(self) -> "Multiaddr":
-        """The same without the peer id."""
+        """The address without its peer id."""
         return Multiaddr(self.components[:-1]) if self.peer_id is not None else self
 
     def with_peer_id(self, peer: PeerId) -> "Multiaddr":
-        """The same ending in this peer id."""
+        """The address with this peer id as its last component."""
         return Multiaddr((*self.without_peer_id.components, Component("p2p", peer_id_text(peer))))
 
     @property
     def tcp(self) -> TcpAddress | None:
-        """Host and port if this is plain TCP, else None."""
+        """Host and port when this is plain TCP, else None."""
         names = [part.name for part in self.without_peer_id.components]
         if len(names) != 2 or names[0] not in _HOSTS or names[1] != "tcp":
             return None
@@ -78,13 +81,13 @@ class Multiaddr(NamedTuple):
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
-    """The multiaddr of an IP address and TCP port."""
+    """The multiaddr of an IP address and a TCP port."""
     address = ipaddress.ip_address(host)
     return Multiaddr((Component(f"ip{address.version}", str(address)), Component("tcp", str(port))))
 
 
 def parse_multiaddr(text: str) -> Multiaddr:
-    """Reads the text form; MultiaddrError says what is wrong with it."""
+    """Parses the text form; `/ipfs/` is read as `/p2p/`. Raises MultiaddrError."""
     if len(text) > MAX_BYTES or not text.startswith("/"):
         raise MultiaddrError(f"{text[:80]!r} is not a multiaddr such as /ip4/192.0.2.1/tcp/9222/p2p/16Uiu2HA...")
     words = text.rstrip("/").split("/")[1:]
@@ -92,13 +95,13 @@ def parse_multiaddr(text: str) -> Multiaddr:
     for index in range(0, len(words), 2):
         name = "p2p" if words[index] == "ipfs" else words[index]
         if index + 1 == len(words) or name not in _CODES:
-            raise MultiaddrError(f"{text!r}: {words[index]!r} is not understood, or has no value")
+            raise MultiaddrError(f"{text!r}: {words[index]!r} is not supported, or has no value")
         parts.append(Component(name, words[index + 1]))
     return _validated(parts, text)
 
 
 def decode_multiaddr(data: bytes) -> Multiaddr:
-    """Reads the binary form; MultiaddrError says what is wrong with it."""
+    """Decodes the binary form. Raises MultiaddrError."""
     if len(data) > MAX_BYTES:
         raise MultiaddrError(f"multiaddr of {len(data)} bytes")
     parts, offset = [], 0
@@ -106,7 +109,7 @@ def decode_multiaddr(data: bytes) -> Multiaddr:
         code, offset = _read_varint(data, offset)
         name = _NAMES.get(code)
         if name is None:
-            raise MultiaddrError(f"multiaddr protocol {code} is not understood")
+            raise MultiaddrError(f"multiaddr protocol {code} is not supported")
         size, offset = (_SIZES[name], offset) if name in _SIZES else _read_varint(data, offset)
         raw, offset = data[offset : offset + size], offset + size
         if offset > len(data):
@@ -116,7 +119,7 @@ def decode_multiaddr(data: bytes) -> Multiaddr:
 
 
 def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
-    """Those of a peer's addresses that this node understands."""
+    """Decodes the addresses that this node supports and skips the others."""
     found = []
     for raw in addresses:
         try:
@@ -127,11 +130,11 @@ def decode_supported(addresses: Iterable[bytes]) -> list[Multiaddr]:
 
 
 def _validated(parts: list[Component], shown: str) -> Multiaddr:
-    """The address with values in their usual form."""
+    """The address with each value in its canonical form."""
     if not parts:
         raise MultiaddrError("empty multiaddr")
     if any(part.name == "p2p" for part in parts[:-1]):
-        raise MultiaddrError(f"{shown}: p2p must stand at the end")
+        raise MultiaddrError(f"{shown}: p2p must be the last protocol")
     try:
         return Multiaddr(tuple(Component(part.name, _canonical_value(part)) for part in parts))
     except (ValueError, IdentityError) as error:

@@ -1,5 +1,5 @@
-"""Lazy gossip: telling peers outside of the mesh what there is (IHAVE), asking for what one lacks (IWANT), and
-answering such asks, each bounded per peer and heartbeat."""
+"""Lazy gossip: announcing messages to peers outside of the mesh (IHAVE), requesting announced ones (IWANT), and
+answering such requests, each bounded per peer and heartbeat."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class PeerIHave(NamedTuple):
-    """An IHAVE to send."""
+    """An IHAVE to send to a peer."""
 
     peer: PeerId
     ihave: IHave
 
 
 class LazyGossip:
-    """The message cache with the asks on both sides."""
+    """The message cache, and the promises of peers that we requested messages from."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, random: RandomSource) -> None:
         self._params = params
@@ -31,17 +31,19 @@ class LazyGossip:
         self.promises = GossipPromises(params.iwant_followup_time)
 
     def handle_ihave(
-        self, peer: PeerId, haves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
+        self, peer: PeerId, ihaves: Sequence[IHave], lacks: Callable[[str, MessageId], bool], now: float
     ) -> list[MessageId]:
-        """The ids to ask a peer for after its IHAVE; `lacks` says whether a topic's message is of interest. One of
-        them becomes a promise."""
+        """The ids to request from a peer after its IHAVE; `lacks` says whether a message of a topic is wanted. One of
+        them, picked at random, becomes a promise."""
         state = self._peers.states[peer]
         state.ihave_count += 1
         room = self._params.max_ihave_length - state.iwant_id_count
         if state.ihave_count > self._params.max_ihave_messages or room <= 0:
             return []
         length = self._params.max_ihave_length
-        wanted = list(dict.fromkeys(each for have in haves for each in have.ids[:length] if lacks(have.topic, each)))
+        wanted = list(
+            dict.fromkeys(each for ihave in ihaves for each in ihave.ids[:length] if lacks(ihave.topic, each))
+        )
         if not wanted:
             return []
         self._random.shuffle(wanted)
@@ -51,14 +53,14 @@ class LazyGossip:
         return wanted
 
     def handle_iwant(self, peer: PeerId, ids: Sequence[MessageId]) -> Iterator[CachedMessage]:
-        """The messages that a peer asks for and has not been given too often."""
+        """The cached messages that a peer requests, without those it has requested too often."""
         for message_id in dict.fromkeys(ids):
             found = self.cache.get_for_peer(message_id, peer)
             if found is not None and found[1] <= self._params.gossip_retransmission:
                 yield found[0]
 
     def emit_gossip(self, topic: str, members: Collection[PeerId], fits: Callable[[PeerId], bool]) -> list[PeerIHave]:
-        """Whom to tell of what in a topic: some peers outside of the mesh that fit."""
+        """The IHAVE messages of a heartbeat for a topic: to some peers outside of its mesh that fit."""
         ids = self.cache.gossip_ids(topic)
         if not ids:
             return []
@@ -68,6 +70,6 @@ class LazyGossip:
         return [PeerIHave(peer, IHave(topic, self._sample_ids(ids))) for peer in peers[:count]]
 
     def _sample_ids(self, ids: list[MessageId]) -> Sequence[MessageId]:
-        """The ids in an order of chance, no more than an IHAVE may have."""
+        """The ids in random order, at most as many as an IHAVE may have."""
         self._random.shuffle(ids)
         return ids[: self._params.max_ihave_length]

@@ -1,4 +1,4 @@
-"""The numbers of Gossipsub as OP Stack nodes set them (node-behaviour 13.7), and the bounds of our own."""
+"""Gossipsub parameters as OP Stack nodes set them [GSP7], and bounds of our own."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.config import P2pConfig
 MESHSUB_12, MESHSUB_11, MESHSUB_10 = "/meshsub/1.2.0", "/meshsub/1.1.0", "/meshsub/1.0.0"
 FLOODSUB = "/floodsub/1.0.0"
 PROTOCOLS = (MESHSUB_12, MESHSUB_11, MESHSUB_10, FLOODSUB)
-"""Best first."""
+"""In order of preference [GSP6]."""
 
 MAX_RPC_BYTES = 10 * (1 << 20)
 MAX_PENDING_MESSAGES = 256
@@ -20,11 +20,13 @@ VALIDATION_TIMEOUT = 3.0
 
 
 class GossipParams(msgspec.Struct, frozen=True):
-    """Durations in seconds, `*_ticks` and `*_ttl_ticks` in heartbeats, `history_*` in windows of one heartbeat.
+    """Durations in seconds; `*_ticks` and `idontwant_message_ttl` in heartbeats; `history_*` in windows of one
+    heartbeat.
 
-    `allowance` and `allowance_refill` (bytes at most, and per heartbeat) bound the work that duplicates and refused
-    messages of one peer may cause, each counted as its size and `allowance_base`; a peer that has used them up is
-    not listened to for messages until the next heartbeat. This is ours, no rule of Gossipsub."""
+    `wasted_bytes_budget` and `wasted_bytes_refill` (bytes at most, and per heartbeat) bound the work that duplicates
+    and rejected messages of one peer can cause, each charged with its size and `wasted_message_overhead`. Messages of a
+    peer whose budget is used up are dropped until the next heartbeat. This bound is ours, not gossipsub's.
+    """
 
     d: int = 8
     d_lo: int = 6
@@ -60,7 +62,7 @@ class GossipParams(msgspec.Struct, frozen=True):
 
 
 def gossip_params(config: P2pConfig) -> GossipParams:
-    """The numbers with the options `p2p.gossip.mesh.*` in them."""
+    """The parameters with the options `p2p.gossip.mesh.*`."""
     return GossipParams(
         d=config.mesh_d,
         d_lo=config.mesh_lo,

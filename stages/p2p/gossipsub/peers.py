@@ -1,4 +1,4 @@
-"""What the router knows of each peer with a gossip stream, and which topics they have joined."""
+"""The router's state of each peer with a gossip stream, and the topics that peers have joined."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -15,22 +15,23 @@ from rollup_node.stages.p2p.gossipsub.params import (
 )
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
 from rollup_node.stages.p2p.gossipsub.rpc_queue import RpcQueue
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class RandomSource(Protocol):
-    """The part of `random.Random` that is used; seeded by whoever makes the router."""
+    """The part of `random.Random` that is used, seeded by the caller of the router."""
 
     def shuffle(self, items: list[PeerId], /) -> None:
-        """In place."""
+        """Shuffles in place."""
 
     def randrange(self, end: int, /) -> int:
-        """0 to end - 1."""
+        """A number from 0 to end - 1."""
 
 
 class GossipPeer:
-    """One peer. Counters begin anew with each heartbeat; `unwanted` holds the ids it has, with the heartbeats left
-    to remember them; the unsent GRAFTs and PRUNEs, by topic, are those that found no room in the queue."""
+    """One peer. Counters are reset at each heartbeat; `unwanted` holds the ids of its IDONTWANT with the heartbeats
+    left to remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
 
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
         self.protocol = protocol
@@ -47,21 +48,21 @@ class GossipPeer:
 
     @property
     def supports_mesh(self) -> bool:
-        """Whether it keeps meshes; otherwise it is sent everything."""
+        """Whether the peer keeps meshes; a floodsub peer is sent everything."""
         return self.protocol != FLOODSUB
 
     @property
     def supports_backoff(self) -> bool:
-        """Whether a PRUNE to it may carry a backoff."""
+        """Whether a PRUNE to the peer may carry a backoff (v1.1)."""
         return self.protocol in (MESHSUB_11, MESHSUB_12)
 
     @property
     def supports_idontwant(self) -> bool:
-        """Whether IDONTWANT may be sent to it."""
+        """Whether IDONTWANT may be sent to the peer (v1.2)."""
         return self.protocol == MESHSUB_12
 
     def handle_idontwant(self, ids: Iterable[MessageId], params: GossipParams) -> None:
-        """Takes IDONTWANT, up to a number of ids per heartbeat."""
+        """Stores the ids of an IDONTWANT, up to a number per heartbeat."""
         for message in ids:
             if self.idontwant_count >= params.max_idontwant_messages:
                 return
@@ -69,7 +70,7 @@ class GossipPeer:
             self.unwanted[message] = params.idontwant_message_ttl
 
     def start_heartbeat(self, params: GossipParams) -> None:
-        """A heartbeat: new counters, a little more allowance."""
+        """Resets the counters and refills the wasted-bytes budget."""
         self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
         self.wasted_bytes_budget = min(
             params.wasted_bytes_budget, self.wasted_bytes_budget + params.wasted_bytes_refill
@@ -79,15 +80,14 @@ class GossipPeer:
 
 
 class PeerTable:
-    """All peers, the topics they have joined, and sending to them. `counts` are events by op-node's names, `ready` the
-    peers for whom something was queued since it was last emptied. Order is that of arrival, so that a run with the
-    same seed is the same run."""
+    """All peers, their topics, and their outbound queues. `ready` are the peers for which RPCs were queued since it was
+    last emptied. Peers are ordered by arrival, so that runs with one seed are equal."""
 
     def __init__(self, params: GossipParams) -> None:
         self._params = params
         self.states: dict[PeerId, GossipPeer] = {}
         self.topics: dict[str, dict[PeerId, None]] = {}
-        self.event_counts: Counter[str] = Counter()
+        self.event_counts: Counter[TraceEvent] = Counter()
         self.ready: dict[PeerId, None] = {}
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
@@ -95,26 +95,27 @@ class PeerTable:
         return self.topics.get(topic, {}).keys()
 
     def join(self, peer: PeerId, topic: str) -> None:
-        """A peer has joined a topic."""
+        """Adds a peer to a topic."""
         self.topics.setdefault(topic, {})[peer] = None
 
     def leave(self, peer: PeerId, topic: str) -> None:
-        """A peer has left a topic."""
+        """Removes a peer from a topic."""
         self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
-        """A peer is gone."""
+        """Removes a disconnected peer."""
         del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():
             peers.pop(peer, None)
 
     def mesh_candidates(self, topic: str, fits: Callable[[PeerId], bool]) -> Iterator[PeerId]:
-        """Peers in a topic that keep meshes and fit."""
+        """Peers of a topic that keep meshes and fit."""
         return (peer for peer in self.topic_peers(topic) if self.states[peer].supports_mesh and fits(peer))
 
     def send(self, peer: PeerId, rpc: Rpc, urgent: bool = False) -> bool:
-        """Queues a message for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat."""
+        """Queues an RPC for a peer; GRAFT and PRUNE that find no room are kept for the next heartbeat. Returns whether
+        it was queued."""
         if self.send_frame(peer, encode_frame(rpc), urgent):
             return True
         self.states[peer].pending_grafts |= dict.fromkeys(rpc.control.graft)
@@ -122,9 +123,9 @@ class PeerTable:
         return False
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
-        """Queues a whole frame for a peer; False if there is no room or the frame is too large."""
+        """Queues a whole frame for a peer; False when it is too large or there is no room."""
         sent = len(frame) <= MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
-        self.event_counts["SEND_RPC" if sent else "DROP_RPC"] += 1
+        self.event_counts[TraceEvent.SEND_RPC if sent else TraceEvent.DROP_RPC] += 1
         if sent:
             self.ready[peer] = None
         return sent

@@ -1,4 +1,4 @@
-"""Messages that wait for a verdict: each once, however many peers bring it meanwhile; bounded in number and bytes."""
+"""Messages whose validation is pending, each once however many peers send it; bounded in number and bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 @dataclass
 class PendingMessage:
-    """A message between arrival and verdict; `brought_by` are all that sent it, the first one first."""
+    """A message from arrival to validation result; `senders` are all peers that sent it, the first one first."""
 
     topic: str
     data: bytes
@@ -25,7 +25,7 @@ class PendingMessage:
 
 
 class PendingMessages:
-    """Those messages by id, oldest first."""
+    """Pending messages by id, oldest first."""
 
     def __init__(self) -> None:
         self._messages: dict[MessageId, PendingMessage] = {}
@@ -35,7 +35,7 @@ class PendingMessages:
         return len(self._messages)
 
     def get(self, message_id: MessageId) -> PendingMessage | None:
-        """The message, if it waits."""
+        """The message, None if it is not pending."""
         return self._messages.get(message_id)
 
     def add(self, message_id: MessageId, message: PendingMessage) -> bool:
@@ -47,12 +47,12 @@ class PendingMessages:
         return True
 
     def take(self, message_id: MessageId) -> PendingMessage | None:
-        """The message, which waits no longer."""
+        """Removes the message and returns it; None if it is not pending."""
         message = self._messages.pop(message_id, None)
         if message is not None:
             self.bytes -= message.size
         return message
 
     def older_than(self, time: float) -> Iterator[MessageId]:
-        """Ids of messages that have waited since before `time`."""
+        """Ids of messages received before `time`."""
         return iter([each for each, message in self._messages.items() if message.received_at < time])

@@ -1,19 +1,22 @@
-"""The gossip router: Gossipsub v1.1 with IDONTWANT of v1.2 and StrictNoSign, as a synchronous core
-(node-behaviour 13.3-13.8).
+"""The gossipsub router: gossipsub v1.1 with IDONTWANT of v1.2 and StrictNoSign, as a synchronous core [GSP3 to GSP9].
 
-How a shell drives it, from one event loop, with `now` the seconds of a steady clock:
+How to drive it, from one event loop, with `now` in monotonic seconds:
 
-* Our outbound stream to a peer for one of `gossip_params.PROTOCOLS` stands: `add_peer`, and again when it had to be
-  opened anew. The peer is disconnected: `remove_peer`. Its addresses change: `scores.add`.
-* A message has come on any inbound stream (`read_message(MAX_RPC_BYTES)`): `receive`. `MalformedRpc`: reset the stream.
-  Otherwise each `UnvalidatedMessage` is to be judged, now or later, and reported by `verdict`; those that nobody judges in time
-  count as ignored. Of a peer not added yet only the topics are heard, so reading better waits until it is.
-* `heartbeat` every `params.heartbeat` seconds. `publish` for our own messages, which are judged before.
-* After each call: for the peers of `take_ready()` wake a writer, which writes `next_frame(peer)` (length included)
-  until it is None. A writer that is blocked leaves frames in the queue, which is bounded; nothing else waits for it.
-* `take_counts()` now and then for the metric `p2p_gossip_events_total`.
+* When our outbound stream to a peer for one of `params.PROTOCOLS` is open, call `add_peer`, and again when the stream
+  was opened again; when the peer is disconnected, call `remove_peer`.
+* For each RPC on an inbound stream call `receive_rpc`. On `MalformedRpc` reset the stream. Validate each
+  `UnvalidatedMessage` returned, at once or later, and call `report_validation_result`; a message without a result is
+  ignored after VALIDATION_TIMEOUT. Of a peer not added yet only subscriptions are kept, so read its stream after
+  `add_peer`.
+* Call `heartbeat` every `params.heartbeat_interval` seconds, and `publish` for our own messages, which are validated
+  before.
+* After each call wake a writer for each peer of `take_ready()`; it writes `next_frame(peer)` (length prefix included)
+  until that is None. Frames of a blocked writer stay in its bounded queue; nothing else waits for it.
+* Call `take_event_counts()` now and then for the metric `p2p_gossip_events_total`.
 
-Nothing is raised for what a peer sends. All chance comes from the generator given.
+Nothing a peer sends raises an exception. All randomness comes from the source given.
+
+Source: https://github.com/libp2p/specs/blob/master/pubsub/gossipsub/gossipsub-v1.1.md and gossipsub-v1.2.md beside it
 """
 
 from collections import Counter
@@ -38,78 +41,79 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_frame,
 )
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
 
 class MalformedRpc(NamedTuple):
-    """What came is no message of Gossipsub: the stream it came on is to be reset."""
+    """The data is not a gossipsub RPC; its stream must be reset."""
 
-    reason: str
+    error: str
 
 
 class GossipSubRouter:
-    """The state of gossip with all peers. `allowed` are the only topics that we or peers may join."""
+    """The state of gossip with all peers. We and peers may join `allowed_topics` only."""
 
     def __init__(
         self,
         params: GossipParams,
-        allowed: Iterable[str],
-        scores: PeerScorer,
+        allowed_topics: Iterable[str],
+        scorer: PeerScorer,
         random: RandomSource,
-        id_rule: MessageIdScheme = MessageIdScheme.OP_NODE,
+        id_scheme: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
         self.params = params
-        self.scores = scores
-        self.allowed_topics = frozenset(allowed)
+        self.scorer = scorer
+        self.allowed_topics = frozenset(allowed_topics)
         self.peers = PeerTable(params)
-        self.meshes = Meshes(params, self.peers, scores, random)
+        self.meshes = Meshes(params, self.peers, scorer, random)
         self.fanout = Fanout(params, self.peers, self.meshes)
         self.lazy_gossip = LazyGossip(params, self.peers, random)
-        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_rule)
+        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_scheme)
         self.heartbeat_ticks = 0
         self._early_subscriptions: dict[PeerId, list[Subscription]] = {}
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
-        """A peer can be written to, from now on or anew: it is told of our topics. `outbound`: we dialled it;
-        `addresses`: its IPs."""
+        """Adds a peer that can be written to, or restarts one, and sends it our subscriptions. `outbound`: we dialled
+        it; `addresses`: its IP addresses and groups, for colocation scoring."""
         joined = [topic for topic, peers in self.peers.topics.items() if peer in peers]
         if peer in self.peers.states:
             self._remove(peer)
         self.peers.states[peer] = GossipPeer(protocol, outbound, self.params)
-        self.peers.event_counts["ADD_PEER"] += 1
-        self.scores.add_peer(peer, addresses)
+        self.peers.event_counts[TraceEvent.ADD_PEER] += 1
+        self.scorer.add_peer(peer, addresses)
         self._send_hello(peer)
         self._handle_subscriptions(peer, [Subscription(topic, True) for topic in joined])
         self._handle_subscriptions(peer, self._early_subscriptions.pop(peer, ()))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """A peer is gone; its score may be kept."""
+        """Removes a disconnected peer; its score may be retained."""
         self._early_subscriptions.pop(peer, None)
         if peer in self.peers.states:
             self._remove(peer)
-            self.scores.remove_peer(peer, now)
+            self.scorer.remove_peer(peer, now)
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic (`opp2p_peerStats`)."""
+        """Peers that have joined a topic."""
         return self.peers.topic_peers(topic)
 
     def take_ready(self) -> list[PeerId]:
-        """Peers for whom something was queued since the last call."""
+        """The peers for which something was queued since the last call."""
         ready = list(self.peers.ready)
         self.peers.ready.clear()
         return ready
 
     def next_frame(self, peer: PeerId) -> bytes | None:
-        """What to write next to a peer."""
+        """The next frame to write to a peer; None when its queue is empty."""
         state = self.peers.states.get(peer)
         return None if state is None else state.rpc_queue.pop()
 
-    def take_event_counts(self) -> Mapping[str, int]:
-        """Events since the last call, by op-node's names."""
+    def take_event_counts(self) -> Mapping[TraceEvent, int]:
+        """Events since the last call."""
         counts, self.peers.event_counts = self.peers.event_counts, Counter()
         return counts
 
@@ -117,21 +121,21 @@ class GossipSubRouter:
         self.meshes.remove_peer(peer)
         self.fanout.remove_peer(peer)
         self.peers.remove(peer)
-        self.peers.event_counts["REMOVE_PEER"] += 1
+        self.peers.event_counts[TraceEvent.REMOVE_PEER] += 1
 
     # --- our topics ------------------------------------------------------------------------------------------------
 
     def join(self, topic: str) -> None:
-        """Joins one of the allowed topics and tells all peers."""
+        """Joins one of the allowed topics and announces it to all peers."""
         if topic in self.allowed_topics and topic not in self.meshes.members:
-            self.peers.event_counts["JOIN"] += 1
+            self.peers.event_counts[TraceEvent.JOIN] += 1
             self._announce(Subscription(topic, True))
             self.meshes.join(topic, self.fanout.remove_topic(topic))
 
     def leave(self, topic: str, now: float) -> None:
-        """Leaves a topic."""
+        """Leaves a topic and announces it to all peers."""
         if topic in self.meshes.members:
-            self.peers.event_counts["LEAVE"] += 1
+            self.peers.event_counts[TraceEvent.LEAVE] += 1
             self._announce(Subscription(topic, False))
             self.meshes.leave(topic, now)
 
@@ -140,21 +144,22 @@ class GossipSubRouter:
             state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
 
     def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
-        """Tells a peer of the topics we have joined, and of the others too where it may have missed that we left."""
-        said = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
-        told = tuple([each for each in said if each.subscribe or all_topics])
-        self.peers.states[peer].hello_pending = bool(told) and not self.peers.send(peer, Rpc(subscriptions=told))
+        """Sends our subscriptions to a peer; with `all_topics` also the topics we are not in, as the peer may have
+        missed that we left."""
+        subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
+        sent = tuple([each for each in subscriptions if each.subscribe or all_topics])
+        self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
 
     # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
-        """Sends our own message to the mesh, or to all peers of the topic where that is configured or the mesh is
-        small; how many it is queued for, None if it was seen before."""
-        own = self.validation_queue.add_published(topic, data, now)
-        if own is None:
+        """Publishes a message of our own to the mesh, or to all peers of the topic when flood publishing is on or the
+        mesh is small [GSP9]; returns the number of peers it is queued for, None if it was published before."""
+        message_id = self.validation_queue.add_published(topic, data, now)
+        if message_id is None:
             return None
-        self.peers.event_counts["PUBLISH_MESSAGE"] += 1
-        self.peers.event_counts["DELIVER_MESSAGE"] += 1
+        self.peers.event_counts[TraceEvent.PUBLISH_MESSAGE] += 1
+        self.peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
         members = self.meshes.members.get(topic)
         if self.params.flood_publish or (members is not None and len(members) < self.params.d_lo):
             receivers = [peer for peer in self.peers.topic_peers(topic) if self._may_publish_to(peer)]
@@ -162,10 +167,10 @@ class GossipSubRouter:
             receivers = [*members, *self._floodsub_peers(topic)]
         else:
             receivers = [*self.fanout.peers_for(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
-        return self._send_message(own, topic, data, receivers)
+        return self._send_message(message_id, topic, data, receivers)
 
     def receive_rpc(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
-        """Takes one message from a peer (without its length); what of it is to be judged."""
+        """Handles an RPC of a peer (without its length prefix); returns the messages to validate."""
         try:
             rpc = decode_rpc(raw)
         except RpcDecodeError as error:
@@ -173,33 +178,34 @@ class GossipSubRouter:
         if peer not in self.peers.states:
             self._store_early_subscriptions(peer, rpc.subscriptions)
             return []
-        self.peers.event_counts["RECV_RPC"] += 1
+        self.peers.event_counts[TraceEvent.RECV_RPC] += 1
         self._handle_subscriptions(peer, rpc.subscriptions)
-        if self.scores.score(peer) < self.scores.thresholds.graylist:
+        # Subscriptions of a graylisted peer are kept, as its score may recover; the rest of the RPC is ignored.
+        if self.scorer.score(peer) < self.scorer.thresholds.graylist:
             return []
-        found = [self._handle_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
+        messages = [self._handle_message(peer, each, now) for each in rpc.messages if each.topic in self.meshes.members]
         self._handle_control(peer, rpc.control, now)
-        return [each for each in found if each is not None]
+        return [each for each in messages if each is not None]
 
-    def report_validation_result(self, message: MessageId, verdict: ValidationResult, now: float) -> int:
-        """What was decided about a message; one that is accepted is passed on, and the number of peers it is queued
-        for is returned. A verdict on a message that does not wait any more changes nothing."""
-        accepted = self.validation_queue.finish(message, verdict)
+    def report_validation_result(self, message_id: MessageId, result: ValidationResult, now: float) -> int:
+        """Reports the validation result of a message. An accepted message is forwarded; returns the number of peers it
+        is queued for. The result of a message that is not pending has no effect."""
+        accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
         receivers = [*self.meshes.members.get(accepted.topic, ()), *self._floodsub_peers(accepted.topic)]
         others = [peer for peer in receivers if peer not in accepted.senders]
-        return self._send_message(message, accepted.topic, accepted.data, others)
+        return self._send_message(message_id, accepted.topic, accepted.data, others)
 
-    def _send_message(self, message: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
-        """Keeps a message to be asked for, and queues it for those who do not have it."""
+    def _send_message(self, message_id: MessageId, topic: str, data: bytes, receivers: Iterable[PeerId]) -> int:
+        """Caches a message and queues it for those receivers that do not have it."""
         frame = encode_frame(Rpc(messages=(PubsubMessage(topic, data),)))
-        self.lazy_gossip.cache.put(message, CachedMessage(topic, frame))
-        lacking = [peer for peer in receivers if message not in self.peers.states[peer].unwanted]
+        self.lazy_gossip.cache.put(message_id, CachedMessage(topic, frame))
+        lacking = [peer for peer in receivers if message_id not in self.peers.states[peer].unwanted]
         return sum([self.peers.send_frame(peer, frame) for peer in lacking])
 
     def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Remembers the topics that a peer tells of before we can write to it."""
+        """Keeps the subscriptions of a peer that we cannot write to yet."""
         known = [each for each in subscriptions if each.topic in self.allowed_topics]
         if known:
             self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
@@ -209,30 +215,30 @@ class GossipSubRouter:
                 del self._early_subscriptions[next(iter(self._early_subscriptions))]
 
     def _handle_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
-        """Joins and leaves of allowed topics; both for the same topic in one message cancel out."""
-        said: dict[str, set[bool]] = {}
+        """Applies the allowed ones; subscribing and unsubscribing to a topic in one RPC cancel out."""
+        changes: dict[str, set[bool]] = {}
         for topic, subscribe in subscriptions:
             if topic in self.allowed_topics:
-                said.setdefault(topic, set()).add(subscribe)
-        for topic, both in said.items():
-            if both == {True}:
+                changes.setdefault(topic, set()).add(subscribe)
+        for topic, change in changes.items():
+            if change == {True}:
                 self.peers.join(peer, topic)
-            elif both == {False}:
+            elif change == {False}:
                 self.peers.leave(peer, topic)
                 self.meshes.remove_from(topic, peer)
 
     def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """A large message that is new is not wanted from the rest of the mesh any more: that is said at once."""
-        found = self.validation_queue.receive(peer, message, now)
-        if found is not None and len(message.data) >= self.params.idontwant_message_threshold:
-            frame = encode_frame(Rpc(control=ControlMessage(idontwant=(found.id,))))
+        """Takes a message; a large one that is new is answered with IDONTWANT to the rest of the mesh at once."""
+        unvalidated = self.validation_queue.receive(peer, message, now)
+        if unvalidated is not None and len(message.data) >= self.params.idontwant_message_threshold:
+            frame = encode_frame(Rpc(control=ControlMessage(idontwant=(unvalidated.id,))))
             for other in self.meshes.members[message.topic]:
                 if other != peer and self.peers.states[other].supports_idontwant:
                     self.peers.send_frame(other, frame, urgent=True)
-        return found
+        return unvalidated
 
     def _may_publish_to(self, peer: PeerId) -> bool:
-        return self.scores.score(peer) >= self.scores.thresholds.publish
+        return self.scorer.score(peer) >= self.scorer.thresholds.publish
 
     def _floodsub_peers(self, topic: str) -> list[PeerId]:
         """Peers that keep no mesh and are sent everything."""
@@ -242,19 +248,19 @@ class GossipSubRouter:
     # --- control -----------------------------------------------------------------------------------------------------
 
     def _handle_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
-        if self.scores.score(peer) >= self.scores.thresholds.gossip:
+        if self.scorer.score(peer) >= self.scorer.thresholds.gossip:
             self._handle_gossip(peer, control, now)
-        refused = [topic for topic in control.graft if not self.meshes.handle_graft(peer, topic, now)]
-        if refused:
-            prunes = tuple([self.meshes.make_prune(peer, topic) for topic in dict.fromkeys(refused)])
+        rejected = [topic for topic in control.graft if not self.meshes.handle_graft(peer, topic, now)]
+        if rejected:
+            prunes = tuple([self.meshes.make_prune(peer, topic) for topic in dict.fromkeys(rejected)])
             self.peers.send(peer, Rpc(control=ControlMessage(prune=prunes)))
         for prune in control.prune:
             self.meshes.handle_prune(peer, prune, now)
         self.peers.states[peer].handle_idontwant(control.idontwant, self.params)
 
     def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
-        def lacks(topic: str, message: MessageId) -> bool:
-            return topic in self.meshes.members and not self.validation_queue.has_seen(message, now)
+        def lacks(topic: str, message_id: MessageId) -> bool:
+            return topic in self.meshes.members and not self.validation_queue.has_seen(message_id, now)
 
         if control.ihave:
             wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)
@@ -266,38 +272,39 @@ class GossipSubRouter:
     # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
-        """Upkeep of scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, one message to a peer."""
+        """Maintains scores, meshes, fanout, cache and counters; sends GRAFT, PRUNE and IHAVE, at most one RPC per
+        peer."""
         self.heartbeat_ticks += 1
-        self.scores.refresh(now)
+        self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():
-            self.scores.add_penalty(peer, count)
+            self.scorer.add_penalty(peer, count)
         self.validation_queue.heartbeat(now)
-        totals = {peer: self.scores.score(peer) for peer in self.peers.states}
-        changes = self.meshes.heartbeat(self.heartbeat_ticks, totals.__getitem__, now)
-        self.fanout.heartbeat(lambda peer: totals[peer] >= self.scores.thresholds.publish, now)
-        told = self._emit_gossip(totals)
+        scores = {peer: self.scorer.score(peer) for peer in self.peers.states}
+        changes = self.meshes.heartbeat(self.heartbeat_ticks, scores.__getitem__, now)
+        self.fanout.heartbeat(lambda peer: scores[peer] >= self.scorer.thresholds.publish, now)
+        ihaves = self._emit_gossip(scores)
         for peer, state in self.peers.states.items():
             state.start_heartbeat(self.params)
             if state.hello_pending:
                 self._send_hello(peer, all_topics=True)
             grafted, pruned = changes.get(peer, ((), ()))
-            control = self._build_control(peer, state, told.get(peer, ()), grafted, pruned)
+            control = self._build_control(peer, state, ihaves.get(peer, ()), grafted, pruned)
             if any(control):
                 self.peers.send(peer, Rpc(control=control))
         self.lazy_gossip.cache.shift()
 
-    def _emit_gossip(self, totals: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
-        told: dict[PeerId, list[IHave]] = {}
-        threshold = self.scores.thresholds.gossip
+    def _emit_gossip(self, scores: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
+        ihaves: dict[PeerId, list[IHave]] = {}
+        threshold = self.scorer.thresholds.gossip
         for topic, members in (*self.meshes.members.items(), *self.fanout.members.items()):
-            for peer, have in self.lazy_gossip.emit_gossip(topic, members, lambda peer: totals[peer] >= threshold):
-                told.setdefault(peer, []).append(have)
-        return told
+            for peer, ihave in self.lazy_gossip.emit_gossip(topic, members, lambda peer: scores[peer] >= threshold):
+                ihaves.setdefault(peer, []).append(ihave)
+        return ihaves
 
     def _build_control(
-        self, peer: PeerId, state: GossipPeer, have: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
+        self, peer: PeerId, state: GossipPeer, ihaves: Collection[IHave], grafted: Iterable[str], pruned: Iterable[str]
     ) -> ControlMessage:
-        """A heartbeat's control part, with the GRAFTs and PRUNEs that found no room before and are still true."""
+        """A heartbeat's control message, with earlier GRAFTs and PRUNEs that found no room and still hold."""
         grafts = {topic: None for topic in state.pending_grafts if peer in self.meshes.members.get(topic, ())}
         prunes: dict[str, Prune] = {
             topic: prune
@@ -307,4 +314,4 @@ class GossipSubRouter:
         state.pending_grafts, state.pending_prunes = {}, {}
         grafts |= dict.fromkeys(grafted)
         prunes |= {topic: self.meshes.make_prune(peer, topic) for topic in pruned}
-        return ControlMessage(ihave=tuple(have), graft=tuple(grafts), prune=tuple(prunes.values()))
+        return ControlMessage(ihave=tuple(ihaves), graft=tuple(grafts), prune=tuple(prunes.values()))

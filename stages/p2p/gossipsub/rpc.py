@@ -1,7 +1,8 @@
-"""Gossipsub's messages between two peers, as protobuf. The number of fields and the size of ids are bounded over the
-whole message; what goes beyond is malformed, and the stream is to be reset.
+"""Gossipsub's RPC messages, as protobuf. The number of fields and the size of ids are bounded over the whole RPC;
+beyond that it is malformed and its stream must be reset. A message with an author, sequence number, signature or key,
+which StrictNoSign forbids [GSP4], is marked as signed.
 
-StrictNoSign: a message with an author, sequence number, signature or key is marked, and refused by the router.
+Source: https://github.com/libp2p/specs/blob/master/pubsub/README.md and gossipsub/gossipsub-v1.2.md beside it
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields, ProtobufError
 
 MAX_FIELDS = 12_000
-"""Two IHAVE of full length, and more than nodes of one chain ever say at once: to read so many takes a while."""
+"""Two full IHAVE, and more than nodes of one chain ever send in one RPC; parsing this many fields takes a while."""
 MAX_MESSAGE_FIELDS = 64
 MAX_ID_BYTES = 64
 _SUBSCRIPTIONS, _PUBLISH, _CONTROL = 1, 2, 3
@@ -22,18 +23,18 @@ _CONTROL_TOPIC, _IHAVE_IDS, _IDS, _PRUNE_BACKOFF = 1, 2, 1, 3
 
 
 class RpcDecodeError(ValueError):
-    """Not a message of Gossipsub."""
+    """Not a gossipsub RPC."""
 
 
 class Subscription(NamedTuple):
-    """A peer joins or leaves a topic."""
+    """A peer joins (`subscribe`) or leaves a topic."""
 
     topic: str
     subscribe: bool
 
 
 class PubsubMessage(NamedTuple):
-    """A published message; `authored` if it carries any of what StrictNoSign forbids."""
+    """A published message; `is_signed` if it carries any field that StrictNoSign forbids."""
 
     topic: str
     data: bytes
@@ -41,21 +42,21 @@ class PubsubMessage(NamedTuple):
 
 
 class IHave(NamedTuple):
-    """IHAVE: ids that can be asked for."""
+    """IHAVE: ids of messages that can be requested."""
 
     topic: str
     ids: Sequence[bytes]
 
 
 class Prune(NamedTuple):
-    """PRUNE: out of the mesh of a topic; `backoff` in seconds, None where the peer names none."""
+    """PRUNE: the receiver is no longer in the sender's mesh; `backoff` in seconds, None when the peer names none."""
 
     topic: str
     backoff: int | None = None
 
 
 class ControlMessage(NamedTuple):
-    """The parts of a message that are not content. `graft` holds topics, `want` and `dont_want` ids."""
+    """The control part. `graft` holds topics, `iwant` and `idontwant` message ids."""
 
     ihave: Sequence[IHave] = ()
     iwant: Sequence[bytes] = ()
@@ -65,7 +66,7 @@ class ControlMessage(NamedTuple):
 
 
 class Rpc(NamedTuple):
-    """All that one peer says to another at once."""
+    """One RPC."""
 
     subscriptions: Sequence[Subscription] = ()
     messages: Sequence[PubsubMessage] = ()
@@ -76,23 +77,26 @@ class Rpc(NamedTuple):
 
 
 def encode_frame(rpc: Rpc) -> bytes:
-    """The message with its length before it, as it goes on a stream."""
+    """Encodes an RPC with its length prefix, as it is written to a stream."""
     body = encode_rpc(rpc)
     return varint.encode(len(body)) + body
 
 
 def encode_rpc(rpc: Rpc) -> bytes:
-    """The message without its length."""
+    """Encodes an RPC without its length prefix."""
     parts = [
         protobuf.bytes_field(
             _SUBSCRIPTIONS,
-            protobuf.varint_field(_SUBSCRIBE, one.subscribe) + protobuf.bytes_field(_SUBSCRIBED_TOPIC, one.topic),
+            protobuf.varint_field(_SUBSCRIBE, subscription.subscribe)
+            + protobuf.bytes_field(_SUBSCRIBED_TOPIC, subscription.topic),
         )
-        for one in rpc.subscriptions
+        for subscription in rpc.subscriptions
     ]
     parts += [
-        protobuf.bytes_field(_PUBLISH, protobuf.bytes_field(_DATA, one.data) + protobuf.bytes_field(_TOPIC, one.topic))
-        for one in rpc.messages
+        protobuf.bytes_field(
+            _PUBLISH, protobuf.bytes_field(_DATA, message.data) + protobuf.bytes_field(_TOPIC, message.topic)
+        )
+        for message in rpc.messages
     ]
     if any(rpc.control):
         parts.append(protobuf.bytes_field(_CONTROL, _encode_control(rpc.control)))
@@ -125,7 +129,7 @@ def _encode_ids(field: int, ids: Iterable[bytes]) -> bytes:
 
 
 def decode_rpc(raw: bytes) -> Rpc:
-    """Reads a message without its length; RpcDecodeError for a malformed one."""
+    """Decodes an RPC without its length prefix. Raises RpcDecodeError."""
     try:
         return _Reader().rpc(raw)
     except ProtobufError as error:
@@ -133,7 +137,7 @@ def decode_rpc(raw: bytes) -> Rpc:
 
 
 class _Reader:
-    """Reads one message; all parts of it together have at most MAX_FIELDS fields."""
+    """Decodes one RPC; all its parts together have at most MAX_FIELDS fields."""
 
     def __init__(self) -> None:
         self._left = MAX_FIELDS
@@ -156,7 +160,8 @@ class _Reader:
         return Subscription(_topic(fields, _SUBSCRIBED_TOPIC), bool(fields.varint(_SUBSCRIBE)))
 
     def _message(self, view: memoryview) -> PubsubMessage:
-        """Anybody may have appended fields to a message that good peers pass on: they must not cost us these peers."""
+        """A message, of which only the first fields are read: anyone can append fields to a message that honest peers
+        forward, and that must not cost us these peers."""
         if self._left <= 0:
             raise RpcDecodeError(f"more than {MAX_FIELDS} fields")
         fields = protobuf.parse_prefix(view, MAX_MESSAGE_FIELDS)
@@ -165,25 +170,25 @@ class _Reader:
         return PubsubMessage(_topic(fields, _TOPIC), fields.bytes_value(_DATA) or b"", authored)
 
     def _control(self, controls: Iterator[Fields]) -> ControlMessage:
-        """A repeated control part counts as one, by protobuf's rule for embedded messages."""
-        have: list[IHave] = []
-        want: list[bytes] = []
+        """Merges repeated control parts, as protobuf does with embedded messages."""
+        ihave: list[IHave] = []
+        iwant: list[bytes] = []
         graft: list[str] = []
         prune: list[Prune] = []
-        dont_want: list[bytes] = []
+        idontwant: list[bytes] = []
         for fields in controls:
-            have += [IHave(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
+            ihave += [IHave(_topic(each), _ids(each, _IHAVE_IDS)) for each in self._all(fields, _IHAVE)]
             for each in self._all(fields, _IWANT):
-                want += _ids(each, _IDS)
+                iwant += _ids(each, _IDS)
             graft += [_topic(each) for each in self._all(fields, _GRAFT)]
             prune += [Prune(_topic(each), each.varint(_PRUNE_BACKOFF)) for each in self._all(fields, _PRUNE)]
             for each in self._all(fields, _IDONTWANT):
-                dont_want += _ids(each, _IDS)
-        return ControlMessage(have, want, graft, prune, dont_want)
+                idontwant += _ids(each, _IDS)
+        return ControlMessage(ihave, iwant, graft, prune, idontwant)
 
 
 def _topic(fields: Fields, number: int = _CONTROL_TOPIC) -> str:
-    """A topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
+    """The topic's name; one that is missing or not UTF-8 becomes a name that nobody has joined."""
     return (fields.bytes_value(number) or b"").decode(errors="replace")
 
 

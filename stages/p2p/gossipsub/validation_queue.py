@@ -1,5 +1,5 @@
-"""Messages between arrival and verdict. Each is judged once, however many peers bring it; what peers bring in vain,
-duplicates and refused messages, is charged to their allowance."""
+"""Messages from arrival to validation result. Each message is validated once, however many peers send it; what has no
+use, duplicates and rejected messages, is charged to its sender's wasted-bytes budget."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from rollup_node.stages.p2p.gossipsub.pending import PendingMessage, PendingMess
 from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
@@ -29,64 +30,65 @@ class _DecodedMessage(NamedTuple):
 
 
 class ValidationQueue:
-    """The ids of messages seen, and the messages that wait for a verdict."""
+    """The seen cache, and the messages whose validation is pending."""
 
     def __init__(
-        self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_rule: MessageIdScheme
+        self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
     ) -> None:
         self._params = params
         self._peers = peers
         self._promises = promises
-        self._id_scheme = id_rule
+        self._id_scheme = id_scheme
         self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
         self.pending = PendingMessages()
 
-    def has_seen(self, message: MessageId, now: float) -> bool:
-        """Whether a message came, or was sent by us, within the seen time."""
-        return self._seen.has(message, now)
+    def has_seen(self, message_id: MessageId, now: float) -> bool:
+        """Whether a message was received or published within the seen TTL."""
+        return self._seen.has(message_id, now)
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
-        """The id of a message of our own, which is seen from now on; None if it was before."""
-        own = self._decode(topic, data).id
-        return own if self._seen.add(own, now) else None
+        """Marks a message of our own as seen; returns its id, None if it was seen before."""
+        message_id = self._decode(topic, data).id
+        return message_id if self._seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
-        """Takes a message in a topic that we have joined; None if it is not to be judged."""
+        """Takes a message in a joined topic; returns it if it must be validated. A signed message is rejected
+        [GSP4]."""
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
             self._reject(peer, len(message.data))
             return None
-        found = self._decode(message.topic, message.data)
-        if self._seen.has(found.id, now):
-            self._add_duplicate(peer, found)
+        decoded = self._decode(message.topic, message.data)
+        if self._seen.has(decoded.id, now):
+            self._add_duplicate(peer, decoded)
             return None
-        self._promises.fulfill(found.id)
-        waiting = PendingMessage(message.topic, message.data, found.size, now, {peer: None})
-        if not self.pending.add(found.id, waiting):
-            self._peers.event_counts["REJECT_MESSAGE"] += 1
+        self._promises.fulfill(decoded.id)
+        pending = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
+        if not self.pending.add(decoded.id, pending):
+            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
-        self._seen.add(found.id, now)
-        return UnvalidatedMessage(found.id, message.topic, peer, found.content)
+        self._seen.add(decoded.id, now)
+        return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
-    def finish(self, message: MessageId, verdict: ValidationResult) -> PendingMessage | None:
-        """Ends the wait of a message; the message if it is to be passed on."""
-        pending = self.pending.take(message)
+    def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
+        """Ends the validation of a message; returns it if it is to be forwarded."""
+        pending = self.pending.take(message_id)
         if pending is None:
             return None
-        if verdict is ValidationResult.ACCEPT:
-            self._peers.event_counts["DELIVER_MESSAGE"] += 1
+        if result is ValidationResult.ACCEPT:
+            self._peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
             return pending
-        self._peers.event_counts["REJECT_MESSAGE"] += 1
-        if verdict is ValidationResult.REJECT:
+        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+        if result is ValidationResult.REJECT:
             self._charge_wasted_bytes(pending.senders, pending.size)
         return None
 
     def heartbeat(self, now: float) -> None:
-        """Forgets what was seen long ago, and gives up waiting for verdicts that do not come."""
+        """Expires the seen cache, and ignores messages whose validation takes too long."""
         self._seen.remove_expired(now)
-        for message in self.pending.older_than(now - VALIDATION_TIMEOUT):
-            self.finish(message, ValidationResult.IGNORE)
+        for expired in self.pending.older_than(now - VALIDATION_TIMEOUT):
+            self.finish(expired, ValidationResult.IGNORE)
 
     def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
         content = snappy.decompress(data)
@@ -94,13 +96,13 @@ class ValidationQueue:
         return _DecodedMessage(message_id(self._id_scheme, topic, data, content), content, size)
 
     def _reject(self, peer: PeerId, size: int) -> None:
-        self._peers.event_counts["REJECT_MESSAGE"] += 1
+        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
         self._charge_wasted_bytes((peer,), size)
 
-    def _add_duplicate(self, peer: PeerId, found: _DecodedMessage) -> None:
-        self._peers.event_counts["DUPLICATE_MESSAGE"] += 1
-        self._charge_wasted_bytes((peer,), found.size)
-        pending = self.pending.get(found.id)
+    def _add_duplicate(self, peer: PeerId, message: _DecodedMessage) -> None:
+        self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
+        self._charge_wasted_bytes((peer,), message.size)
+        pending = self.pending.get(message.id)
         if pending is not None:
             pending.senders[peer] = None
 

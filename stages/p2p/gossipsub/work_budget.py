@@ -1,18 +1,18 @@
-"""How much of our time each peer's gossip may take. Messages that bring nothing of use are charged with the work they
-cause; who is in debt is read no further until its share has paid for it, so that a hostile crowd waits for itself and
-good peers are served between."""
+"""The gossip work budget: how much CPU time the RPCs of each peer may take. RPCs that bring no valid new message are
+charged with the time they took; a peer in debt is not read until its share of the budget has repaid it, so that a
+hostile crowd slows itself down and other peers are served in between."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 TOTAL_SHARE = 0.7
-"""The part of a core that all peers together may use up in vain."""
+"""The share of one core that useless RPCs of all peers together may take."""
 MIN_PEERS = 10
-"""Shares are no larger than with so many peers."""
+"""Each peer's share is at most what it would be with this many peers."""
 MAX_SAVED = 0.25
 
 
 class WorkBudget:
-    """Seconds of work that each peer has left, below 0 its debt. Times are seconds of a steady clock."""
+    """The balance of each peer in seconds of work, negative in debt. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._balances: dict[PeerId, tuple[float, float]] = {}
@@ -21,7 +21,7 @@ class WorkBudget:
         return len(self._balances)
 
     def charge(self, peer: PeerId, work: float, now: float) -> None:
-        """A peer has caused so many seconds of work in vain."""
+        """Charges a peer with seconds of useless work."""
         self._balances[peer] = (self._balance(peer, now) - work, now)
 
     def delay(self, peer: PeerId, now: float) -> float:
@@ -29,7 +29,7 @@ class WorkBudget:
         return max(0.0, -self._balance(peer, now)) / self._rate
 
     def remove_peer(self, peer: PeerId) -> None:
-        """The peer is gone."""
+        """Forgets a disconnected peer."""
         self._balances.pop(peer, None)
 
     @property
@@ -37,5 +37,5 @@ class WorkBudget:
         return TOTAL_SHARE / max(MIN_PEERS, len(self._balances))
 
     def _balance(self, peer: PeerId, now: float) -> float:
-        left, since = self._balances.get(peer, (0.0, now))
-        return min(MAX_SAVED, left + (now - since) * self._rate)
+        balance, updated_at = self._balances.get(peer, (0.0, now))
+        return min(MAX_SAVED, balance + (now - updated_at) * self._rate)

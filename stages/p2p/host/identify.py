@@ -1,5 +1,8 @@
-"""Identify: what peers tell each other about themselves right after connecting, and again when it changes (push).
-Bounded in size, number of entries, and in the letters of what may reach a log."""
+"""Identify messages: what peers send each other about themselves right after connecting, and again on a change (push).
+Size, number of entries and the characters that may reach a log are bounded.
+
+Source: https://github.com/libp2p/specs/blob/master/identify/README.md
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +25,8 @@ class IdentifyError(ValueError):
 
 
 class IdentifyMessage(NamedTuple):
-    """What a peer says of itself; `observed` is our address as it sees it. A push may leave fields out (None)."""
+    """What a peer says of itself; `observed_address` is our address as it sees it. A push may leave fields out (None or
+    empty)."""
 
     public_key: bytes | None
     listen_addresses: tuple[Multiaddr, ...]
@@ -35,7 +39,7 @@ class IdentifyMessage(NamedTuple):
 def encode(
     key: bytes, addresses: Sequence[Multiaddr], protocols: Sequence[str], observed: Multiaddr | None, agent: str
 ) -> bytes:
-    """The message about ourselves; `observed` is the receiver's address as we see it."""
+    """Encodes our own message; `observed` is the receiver's address as we see it."""
     out = protobuf.bytes_field(_KEY, key)
     out += b"".join(protobuf.bytes_field(_ADDRESSES, address.encode()) for address in addresses)
     out += b"".join(protobuf.bytes_field(_PROTOCOLS, name) for name in protocols)
@@ -45,7 +49,8 @@ def encode(
 
 
 def decode(message: bytes) -> IdentifyMessage:
-    """Reads a message; addresses of protocols that we do not speak are left out, as is all beyond the bounds."""
+    """Decodes a message. Unsupported addresses and entries beyond the bounds are dropped. Raises IdentifyError when it
+    is malformed."""
     try:
         fields = protobuf.parse(message, max_fields=1024)
         return IdentifyMessage(
@@ -72,13 +77,13 @@ def _optional_text(raw: bytes | None) -> str | None:
 
 
 def _printable_text(raw: bytes) -> str:
-    """Text without anything that could disturb a terminal or a log."""
+    """Text in which unprintable characters, which could disturb a terminal or a log, are replaced."""
     text = raw[:_MAX_TEXT_BYTES].decode(errors="replace")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def merge_push(before: IdentifyMessage, push: IdentifyMessage) -> IdentifyMessage:
-    """What is known after a push: what it leaves out stays as it was."""
+    """The message that is in force after a push: fields that the push leaves out keep their value."""
     return IdentifyMessage(
         public_key=push.public_key or before.public_key,
         listen_addresses=push.listen_addresses or before.listen_addresses,

@@ -1,5 +1,9 @@
-"""From a bare TCP connection to an encrypted, multiplexed one: agree on noise, shake hands, agree on yamux (inside
-noise, or early, within the handshake itself). Sans-I/O: bytes in by `receive`, out by `take`."""
+"""The upgrade of a TCP connection to an encrypted and multiplexed one: negotiate noise, do the handshake, negotiate
+yamux (after the handshake, or early within it). Sans-I/O: bytes come in by `receive_data` and go out by `data_to_send`
+[NET3].
+
+Source: https://github.com/libp2p/specs/blob/master/connections/README.md and inlined-muxer-negotiation.md beside it
+"""
 
 from enum import Enum, auto
 from typing import NamedTuple
@@ -18,10 +22,12 @@ from rollup_node.stages.p2p.security.noise import (
 from rollup_node.stages.p2p.security.noise_handshake import NoiseError, NoiseKeys
 
 UPGRADE_ERRORS = (MultistreamError, NoiseError)
+"""What `Upgrader.receive_data` raises."""
 
 
 class UpgradedConnection(NamedTuple):
-    """A connection that yamux can use: who is there, the encrypted stream, and yamux's first bytes if they came."""
+    """A connection ready for yamux: the remote peer, the encrypted session, and the first bytes of yamux if they have
+    come."""
 
     peer: PeerId
     session: SecureSession
@@ -35,7 +41,8 @@ class _Phase(Enum):
 
 
 class Upgrader:
-    """The upgrade of one connection. `offer_early` names our muxer within the handshake; the other end need not."""
+    """The upgrade of one connection. `expected_peer` is the peer that was dialled; `early_muxer` offers yamux within
+    the handshake, which saves a round trip when the remote end does so too."""
 
     def __init__(
         self,
@@ -43,27 +50,28 @@ class Upgrader:
         keys: NoiseKeys,
         *,
         initiator: bool,
-        expected: PeerId | None = None,
-        offer_early: bool = True,
+        expected_peer: PeerId | None = None,
+        early_muxer: bool = True,
     ) -> None:
         self._initiator = initiator
-        self._early_muxers = (yamux.PROTOCOL,) if offer_early else ()
+        self._early_muxers = (yamux.PROTOCOL,) if early_muxer else ()
         self._phase = _Phase.SECURITY
         self._negotiation = self._negotiate(noise.PROTOCOL)
         self._out: list[bytes] = [self._negotiation.data_to_send()]
         self._frame_decoder = FrameDecoder()
         self._handshake = NoiseHandshake(
-            identity, keys, initiator=initiator, muxers=self._early_muxers, expected=expected
+            identity, keys, initiator=initiator, muxers=self._early_muxers, expected_peer=expected_peer
         )
         self._handshake_result: HandshakeResult | None = None
 
     def data_to_send(self) -> bytes:
-        """Bytes to send, once."""
+        """Returns the bytes to send and clears them."""
         out, self._out = b"".join(self._out), []
         return out
 
     def receive_data(self, data: bytes) -> UpgradedConnection | None:
-        """Takes bytes; the result once it is there. One of UPGRADE_ERRORS when it cannot come."""
+        """Consumes bytes and returns the connection once it is upgraded. Raises one of UPGRADE_ERRORS when the upgrade
+        fails."""
         if self._phase is _Phase.SECURITY:
             selected = self._negotiation.receive_data(data)
             self._out.append(self._negotiation.data_to_send())
@@ -78,32 +86,30 @@ class Upgrader:
 
     def _continue_handshake(self, data: bytes) -> UpgradedConnection | None:
         while self._handshake.result is None:
-            messages = self._frame_decoder.receive_data(data, most=1)
+            messages = self._frame_decoder.receive_data(data, max_frames=1)
             if not messages:
                 return None
             data = b""
-            answer = self._handshake.receive_message(messages[0])
-            if answer is not None:
-                self._out.append(encode_frame(answer))
-        secured = self._handshake_result = self._handshake.result
+            reply = self._handshake.receive_message(messages[0])
+            if reply is not None:
+                self._out.append(encode_frame(reply))
+        result = self._handshake_result = self._handshake.result
         rest = self._frame_decoder.take_trailing_data()
-        if self._early_muxers and yamux.PROTOCOL in secured.muxers:
-            return UpgradedConnection(secured.peer, secured.session, b"".join(secured.session.receive_data(rest)))
+        if self._early_muxers and yamux.PROTOCOL in result.muxers:
+            return UpgradedConnection(result.peer, result.session, b"".join(result.session.receive_data(rest)))
         self._phase = _Phase.MUXER
         self._negotiation = self._negotiate(yamux.PROTOCOL)
-        self._out += secured.session.encrypt(self._negotiation.data_to_send())
+        self._out += result.session.encrypt(self._negotiation.data_to_send())
         return self._negotiate_muxer(rest)
 
     def _negotiate_muxer(self, data: bytes) -> UpgradedConnection | None:
         assert self._handshake_result is not None
-        stream = self._handshake_result.session
-        selected = self._negotiation.receive_data(b"".join(stream.receive_data(data)))
-        self._out += stream.encrypt(self._negotiation.data_to_send())
-        return (
-            None
-            if selected is None
-            else UpgradedConnection(self._handshake_result.peer, stream, self._negotiation.trailing_data)
-        )
+        session = self._handshake_result.session
+        selected = self._negotiation.receive_data(b"".join(session.receive_data(data)))
+        self._out += session.encrypt(self._negotiation.data_to_send())
+        if selected is None:
+            return None
+        return UpgradedConnection(self._handshake_result.peer, session, self._negotiation.trailing_data)
 
     def _negotiate(self, protocol: str) -> Initiator | Responder:
-        return Initiator([protocol]) if self._initiator else Responder(lambda asked: asked == protocol)
+        return Initiator([protocol]) if self._initiator else Responder(lambda proposed: proposed == protocol)

@@ -1,8 +1,11 @@
-"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `YamuxSession` takes received bytes and
-gives events, takes orders and leaves bytes to send in `take`. It holds no stream's data: received data goes out as
-events at once, and `consumed` gives the window back. A violation raises YamuxError and ends the session.
+"""Yamux: many streams over one byte stream, each with a receive window. Sans-I/O: a `YamuxSession` takes received
+bytes, returns events, and leaves bytes to send in `data_to_send`. It buffers no stream data: received data goes out as
+events at once, and `acknowledge_data` returns the window. A violation raises YamuxError and ends the session.
 
-Windows are 256 KiB and never grow, so a peer can make us hold no more than that for a stream."""
+Windows stay at the initial 256 KiB, so a peer can make us hold no more than that for a stream.
+
+Source: https://github.com/hashicorp/yamux/blob/master/spec.md
+"""
 
 import struct
 from collections.abc import Callable
@@ -21,7 +24,7 @@ _MAX_STREAM_ID = (1 << 32) - 2
 
 
 class YamuxError(ValueError):
-    """The other end broke the rules of yamux."""
+    """The remote end violated the protocol."""
 
 
 class FrameType(IntEnum):
@@ -43,7 +46,7 @@ class FrameFlag(IntFlag):
 
 
 class GoAwayCode(IntEnum):
-    """Why a session ends."""
+    """The reason of a GO_AWAY frame."""
 
     NORMAL = 0
     PROTOCOL_ERROR = 1
@@ -51,44 +54,44 @@ class GoAwayCode(IntEnum):
 
 
 class StreamOpened(NamedTuple):
-    """The other end opened a stream."""
+    """The remote end opened a stream."""
 
     stream_id: int
 
 
 class DataReceived(NamedTuple):
-    """Bytes of a stream."""
+    """Data of a stream."""
 
     stream_id: int
     data: bytes
 
 
 class StreamEnded(NamedTuple):
-    """The other end will send no more on this stream."""
+    """The remote end closed its direction of the stream."""
 
     stream_id: int
 
 
 class StreamReset(NamedTuple):
-    """The stream is gone."""
+    """The remote end reset the stream."""
 
     stream_id: int
 
 
 class WindowUpdated(NamedTuple):
-    """More may be sent on a stream."""
+    """The send window of a stream has grown."""
 
     stream_id: int
 
 
 class PingAckReceived(NamedTuple):
-    """The answer to our ping."""
+    """The reply to our ping."""
 
     value: int
 
 
 class GoAwayReceived(NamedTuple):
-    """The other end will take no new streams; `code` is a GoAwayCode or another number."""
+    """The remote end accepts no new streams; `code` is a GoAwayCode or another number."""
 
     code: int
 
@@ -107,7 +110,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class _DataFrame:
-    """The data frame being received: what is missing of it, and whether its end is the stream's end."""
+    """The data frame being received: how many of its bytes are still to come, and whether it carries FIN."""
 
     stream_id: int
     remaining: int
@@ -116,8 +119,8 @@ class _DataFrame:
 
 @dataclass
 class YamuxSession:
-    """One end of a yamux connection; the initiator's streams have odd ids. Of the other end's streams at most
-    `most_inbound` are open at once, others are reset. `small_frames` counts received frames with little or no data,
+    """One end of a yamux connection; the initiator's streams have odd ids. At most `max_inbound_streams` streams of the
+    remote end are open at once, further ones are reset. `small_frames` counts received frames with little or no data,
     which cost more to handle than to send."""
 
     initiator: bool
@@ -135,26 +138,26 @@ class YamuxSession:
         self._next_stream_id = 1 if self.initiator else 2
 
     def data_to_send(self) -> list[bytes | memoryview]:
-        """Bytes to send, in order, once."""
+        """Returns the bytes to send, in order, and clears them."""
         out, self._out = self._out, []
         return out
 
     def open_stream(self) -> int:
-        """Opens a stream and gives its id; YamuxError if the other end takes no more or ids are used up."""
+        """Opens a stream and returns its id. Raises YamuxError when the remote end went away or the ids are used up."""
         if self.remote_go_away or self._next_stream_id > _MAX_STREAM_ID:
-            raise YamuxError("the connection takes no new streams")
+            raise YamuxError("the connection accepts no new streams")
         stream, self._next_stream_id = self._next_stream_id, self._next_stream_id + 2
         self.streams[stream] = _Stream()
         self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.SYN, stream, 0)
         return stream
 
     def send_window(self, stream: int) -> int:
-        """How many bytes the stream's window allows now."""
+        """The number of bytes that may be sent on the stream now."""
         found = self.streams.get(stream)
         return 0 if found is None or found.fin_sent else found.send_window
 
     def send_data(self, stream: int, data: memoryview) -> int:
-        """Sends as much as the window and one frame take; gives the number of bytes taken."""
+        """Sends as much as the window and one frame allow; returns the number of bytes sent."""
         size = min(len(data), self.send_window(stream), MAX_FRAME_DATA)
         if size:
             self.streams[stream].send_window -= size
@@ -163,7 +166,7 @@ class YamuxSession:
         return size
 
     def acknowledge_data(self, stream: int, size: int) -> None:
-        """Gives back window for bytes that were read; sent once half a window has come together."""
+        """Returns window for bytes that the application has read; the update is sent once it covers half a window."""
         found = self.streams.get(stream)
         if found is None or found.fin_received:
             return
@@ -174,7 +177,7 @@ class YamuxSession:
             found.unacknowledged = 0
 
     def close_stream(self, stream: int) -> None:
-        """Says that we will send no more on this stream."""
+        """Sends FIN: no more data on this stream from us."""
         found = self.streams.get(stream)
         if found is None or found.fin_sent:
             return
@@ -183,21 +186,21 @@ class YamuxSession:
         self._remove_if_closed(stream, found)
 
     def reset_stream(self, stream: int) -> None:
-        """Ends the stream in both directions."""
+        """Resets the stream: both directions end."""
         if stream in self.streams:
             self._remove_stream(stream)
             self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
 
     def ping(self, value: int) -> None:
-        """Asks the other end for a `PingAckReceived` with this value (32 bits)."""
+        """Sends a ping with a 32-bit value, which the PingAckReceived event repeats."""
         self._send_header(FrameType.PING, FrameFlag.SYN, 0, value)
 
     def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Says that the session ends."""
+        """Sends GO_AWAY."""
         self._send_header(FrameType.GO_AWAY, FrameFlag(0), 0, code)
 
     def receive_data(self, data: bytes) -> list[YamuxEvent]:
-        """Takes bytes from the other end; YamuxError for a violation."""
+        """Consumes bytes of the remote end and returns the events they cause. Raises YamuxError on a violation."""
         events: list[YamuxEvent] = []
         offset = 0
         while offset < len(data):
@@ -265,7 +268,7 @@ class YamuxSession:
         if found is not None and length:
             found.send_window += length
             if found.send_window > _MAX_WINDOW:
-                raise YamuxError("window beyond 32 bits")
+                raise YamuxError("window exceeds 32 bits")
             emit(WindowUpdated(stream))
         if FrameFlag.FIN in flags:
             self._fin_received(stream, emit)
@@ -275,12 +278,14 @@ class YamuxSession:
     ) -> None:
         if found is not None and length:
             if found.fin_received:
-                raise YamuxError("data after the end of a stream")
+                raise YamuxError("data after FIN")
             if length > found.receive_window:
-                raise YamuxError(f"{length} bytes for a window of {found.receive_window}")
+                raise YamuxError(f"{length} bytes exceed the window of {found.receive_window}")
             found.receive_window -= length
+        # Data for a stream that we have reset is still in flight; the remote end may send as much as its window then
+        # allowed.
         elif length > INITIAL_WINDOW:
-            raise YamuxError(f"{length} bytes for a stream that is gone")
+            raise YamuxError(f"{length} bytes for an unknown stream")
         is_last = FrameFlag.FIN in flags
         if length:
             self._data_frame = _DataFrame(stream, length, is_last)
@@ -289,9 +294,9 @@ class YamuxSession:
 
     def _accept_stream(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
         if stream == 0 or stream % 2 == self._next_stream_id % 2:
-            raise YamuxError(f"stream {stream} is not the other end's to open")
+            raise YamuxError(f"stream id {stream} has the wrong parity")
         if stream in self.streams:
-            raise YamuxError(f"stream {stream} is open already")
+            raise YamuxError(f"stream {stream} is already open")
         if self._inbound_count >= self.max_inbound_streams:
             self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.RST, stream, 0)
             return

@@ -1,5 +1,8 @@
-"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its noise key, and may name stream
-muxers so that none need be negotiated afterwards; then a byte stream is cut into sealed messages. Sans-I/O."""
+"""Noise as libp2p uses it: in the handshake each end proves its peer id by signing its static noise key, and may offer
+stream muxers so that none need be negotiated afterwards; then the byte stream is sent as encrypted frames. Sans-I/O.
+
+Source: https://github.com/libp2p/specs/blob/master/noise/README.md
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -31,7 +34,7 @@ _KEY_FIELD, _SIGNATURE_FIELD, _EXTENSIONS_FIELD, _MUXERS_FIELD = 1, 2, 4, 2
 
 
 class HandshakeResult(NamedTuple):
-    """The outcome of a handshake: the other end, the muxers it named, and the byte stream."""
+    """The outcome of a handshake: the remote peer and its key, the muxers that it offered, and the session."""
 
     peer: PeerId
     public_key: PublicKey
@@ -40,8 +43,8 @@ class HandshakeResult(NamedTuple):
 
 
 class NoiseHandshake:
-    """One side of the handshake; the outcome stands in `secured`. `expected` is the peer that was dialled, `muxers`
-    are ours in order of preference (none: the early negotiation is not offered)."""
+    """One side of the handshake; `result` is set once it is complete. `expected_peer` is the peer that was dialled,
+    None to accept any; `muxers` are offered in order of preference, none of them disables early muxer negotiation."""
 
     def __init__(
         self,
@@ -50,78 +53,80 @@ class NoiseHandshake:
         *,
         initiator: bool,
         muxers: Sequence[str] = (),
-        expected: PeerId | None = None,
+        expected_peer: PeerId | None = None,
     ) -> None:
         self.result: HandshakeResult | None = None
         self._noise = HandshakeState(keys, initiator=initiator)
         self._payload = _encode_payload(identity, self._noise.static_key, muxers)
-        self._expected_peer = expected
+        self._expected_peer = expected_peer
 
     def first_message(self) -> bytes:
         """The initiator's first message."""
         return self._noise.write_message(b"")
 
     def receive_message(self, message: bytes) -> bytes | None:
-        """Takes a message of the other end; our answer, if there is one. NoiseError for anything wrong."""
+        """Consumes a message of the remote end and returns the reply, if one is due. Raises NoiseError when it is not
+        authentic, or of another peer than expected."""
         payload = self._noise.read_message(message)
-        proof = None
+        identified = None
         if static := self._noise.remote_static_key:
-            proof = _verify_payload(payload, static, self._expected_peer)
-        answer = self._noise.write_message(self._payload) if self._noise.is_my_turn else None
-        if proof is not None and self._noise.is_finished:
-            self.result = HandshakeResult(*proof, SecureSession(*self._noise.split()))
-        return answer
+            identified = _verify_payload(payload, static, self._expected_peer)
+        reply = self._noise.write_message(self._payload) if self._noise.is_my_turn else None
+        if identified is not None and self._noise.is_finished:
+            self.result = HandshakeResult(*identified, SecureSession(*self._noise.split()))
+        return reply
 
 
 class SecureSession:
-    """The encrypted byte stream: messages of at most 65,535 bytes, each with its length before it."""
+    """The encrypted byte stream: frames of at most 65,535 bytes, each with its length in two bytes before it."""
 
     def __init__(self, sender: CipherState, receiver: CipherState) -> None:
         self._sender, self._receiver = sender, receiver
         self._frame_decoder = FrameDecoder()
 
     def encrypt(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
-        """The pieces to send, in order."""
+        """Encrypts bytes into frames; returns the pieces to send, in order."""
         view = memoryview(plain)
         out = []
         for offset in range(0, len(view), MAX_PLAINTEXT_BYTES):
-            sealed = self._sender.encrypt(view[offset : offset + MAX_PLAINTEXT_BYTES])
-            out += [len(sealed).to_bytes(2, "big"), sealed]
+            ciphertext = self._sender.encrypt(view[offset : offset + MAX_PLAINTEXT_BYTES])
+            out += [len(ciphertext).to_bytes(2, "big"), ciphertext]
         return out
 
     def receive_data(self, data: bytes) -> list[bytes]:
-        """The plain bytes of all messages complete now; at most one message waits for its end."""
-        return [self._receiver.decrypt(sealed) for sealed in self._frame_decoder.receive_data(data)]
+        """Decrypts all complete frames and returns the plaintext of each. Raises NoiseError when one is not
+        authentic."""
+        return [self._receiver.decrypt(ciphertext) for ciphertext in self._frame_decoder.receive_data(data)]
 
 
 class FrameDecoder:
-    """Cuts a byte stream into messages by their two-byte lengths."""
+    """Splits a byte stream into frames by their two-byte lengths; it buffers at most one incomplete frame."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._buffer = b""
 
     def take_trailing_data(self) -> bytes:
-        """The bytes after the last message given out, once."""
-        rest, self._rest = self._rest, b""
-        return rest
+        """Returns the bytes after the last frame and clears them."""
+        trailing, self._buffer = self._buffer, b""
+        return trailing
 
-    def receive_data(self, data: bytes, most: int | None = None) -> list[bytes]:
-        """The messages complete now, at most `most` of them."""
-        buffer = self._rest + data if self._rest else data
-        found: list[bytes] = []
+    def receive_data(self, data: bytes, max_frames: int | None = None) -> list[bytes]:
+        """Returns the complete frames, at most `max_frames` of them."""
+        buffer = self._buffer + data if self._buffer else data
+        frames: list[bytes] = []
         offset = 0
-        while len(buffer) - offset >= 2 and (most is None or len(found) < most):
+        while len(buffer) - offset >= 2 and (max_frames is None or len(frames) < max_frames):
             end = offset + 2 + int.from_bytes(buffer[offset : offset + 2], "big")
             if end > len(buffer):
                 break
-            found.append(buffer[offset + 2 : end])
+            frames.append(buffer[offset + 2 : end])
             offset = end
-        self._rest = buffer[offset:]
-        return found
+        self._buffer = buffer[offset:]
+        return frames
 
 
 def encode_frame(message: bytes) -> bytes:
-    """A handshake message with its length."""
+    """Prefixes a message with its length."""
     return len(message).to_bytes(2, "big") + message
 
 
@@ -136,20 +141,22 @@ def _encode_payload(identity: NetworkIdentity, static: bytes, muxers: Sequence[s
 
 
 def _verify_payload(
-    payload: bytes, static: bytes, expected: PeerId | None
+    payload: bytes, static: bytes, expected_peer: PeerId | None
 ) -> tuple[PeerId, PublicKey, tuple[str, ...]]:
-    """Peer, key and muxers of the other end; NoiseError unless it proves to own the noise key `static`."""
+    """Peer, public key and muxers of the remote end. Raises NoiseError unless it proves to own the static noise key."""
     if len(payload) > _MAX_PAYLOAD_BYTES:
         raise NoiseError(f"handshake payload of {len(payload)} bytes")
     try:
         fields = protobuf.parse(payload, max_fields=64)
         signature = fields.bytes_value(_SIGNATURE_FIELD) or b""
-        named = protobuf.parse(fields.bytes_value(_EXTENSIONS_FIELD) or b"", _MAX_MUXERS).repeated_bytes(_MUXERS_FIELD)
+        offered = protobuf.parse(fields.bytes_value(_EXTENSIONS_FIELD) or b"", _MAX_MUXERS).repeated_bytes(
+            _MUXERS_FIELD
+        )
         key = decode_public_key(fields.bytes_value(_KEY_FIELD) or b"")
     except (protobuf.ProtobufError, IdentityError) as error:
         raise NoiseError(f"handshake payload: {error}") from None
     if not key.verify(_SIGNATURE_PREFIX + static, signature):
-        raise NoiseError("the other end does not prove its identity")
-    if expected is not None and key.peer_id != expected:
-        raise NoiseError(f"the other end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected)}")
-    return key.peer_id, key, tuple(name.decode(errors="replace") for name in named)
+        raise NoiseError("the remote end does not prove its identity")
+    if expected_peer is not None and key.peer_id != expected_peer:
+        raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")
+    return key.peer_id, key, tuple(name.decode(errors="replace") for name in offered)

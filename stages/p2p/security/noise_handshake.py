@@ -1,5 +1,8 @@
 """The handshake pattern XX of the Noise framework with 25519, ChaChaPoly and SHA256: three messages, after which both
-ends know each other's static key and share two ciphers. Sans-I/O; payloads are opaque."""
+ends know each other's static key and share two cipher states. Sans-I/O; payloads are opaque.
+
+Source: https://noiseprotocol.org/noise.html
+"""
 
 import hashlib
 import hmac
@@ -18,7 +21,7 @@ _MESSAGE_PATTERNS = (("e",), ("e", "ee", "s", "es"), ("s", "se"))
 
 
 class NoiseError(ValueError):
-    """The handshake or a message is not authentic, or not noise at all."""
+    """A handshake or transport message is malformed or not authentic."""
 
 
 class CipherState:
@@ -31,15 +34,15 @@ class CipherState:
         self._nonce = 0
 
     def encrypt(self, plain: bytes | memoryview, associated: bytes | None = None) -> bytes:
-        """Encrypts the next message."""
+        """Encrypts the next message. Raises NoiseError when the nonces of the key are used up."""
         return self._cipher.encrypt(self._next_nonce(), plain, associated)
 
-    def decrypt(self, sealed: bytes | memoryview, associated: bytes | None = None) -> bytes:
-        """Decrypts the next message; NoiseError if it is not authentic."""
-        if len(sealed) < TAG_BYTES:
-            raise NoiseError(f"noise message of {len(sealed)} bytes")
+    def decrypt(self, ciphertext: bytes | memoryview, associated: bytes | None = None) -> bytes:
+        """Decrypts the next message. Raises NoiseError when it is not authentic."""
+        if len(ciphertext) < TAG_BYTES:
+            raise NoiseError(f"noise message of {len(ciphertext)} bytes")
         try:
-            return self._cipher.decrypt(self._next_nonce(), sealed, associated)
+            return self._cipher.decrypt(self._next_nonce(), ciphertext, associated)
         except InvalidTag:
             raise NoiseError("noise message is not authentic") from None
 
@@ -52,14 +55,14 @@ class CipherState:
 
 
 class NoiseKeys(NamedTuple):
-    """The secrets of one handshake, 32 random bytes each."""
+    """The private keys of one handshake, 32 random bytes each."""
 
     static: bytes
     ephemeral: bytes
 
 
 class HandshakeState:
-    """One side of the pattern: the initiator writes the first and third message, the other the second."""
+    """One side of the pattern: the initiator writes the first and third message, the responder the second."""
 
     def __init__(self, keys: NoiseKeys, *, initiator: bool, prologue: bytes = b"") -> None:
         self._initiator = initiator
@@ -75,31 +78,26 @@ class HandshakeState:
 
     @property
     def static_key(self) -> bytes:
-        """Our public static key."""
+        """Our static public key."""
         return _public_bytes(self._own["s"])
 
     @property
     def remote_static_key(self) -> bytes:
-        """The other end's public static key; empty before it came."""
+        """The remote static public key; empty until it has been received."""
         return self._remote.get("s", b"")
 
     @property
-    def handshake_hash(self) -> bytes:
-        """The hash of everything sent so far."""
-        return self._handshake_hash
-
-    @property
     def is_finished(self) -> bool:
-        """Whether all three messages have passed."""
+        """Whether all three messages have been exchanged."""
         return self._message_index == len(_MESSAGE_PATTERNS)
 
     @property
     def is_my_turn(self) -> bool:
-        """Whether the next message is ours to write."""
+        """Whether we write the next message."""
         return not self.is_finished and (self._message_index % 2 == 0) == self._initiator
 
     def write_message(self, payload: bytes) -> bytes:
-        """The next message; NoiseError if it is not our turn."""
+        """Writes the next message. Raises NoiseError when it is not our turn."""
         if not self.is_my_turn:
             raise NoiseError("not our turn in the handshake")
         out = b""
@@ -116,7 +114,8 @@ class HandshakeState:
         return out + self._encrypt_and_hash(payload)
 
     def read_message(self, message: bytes) -> bytes:
-        """The payload of the other end's next message; NoiseError if it is not authentic or not its turn."""
+        """Reads the remote end's next message and returns its payload. Raises NoiseError when it is not authentic or
+        not its turn."""
         if self.is_my_turn or self.is_finished:
             raise NoiseError("a handshake message out of turn")
         rest = message
@@ -133,19 +132,21 @@ class HandshakeState:
         return self._decrypt_and_hash(rest)
 
     def split(self) -> tuple[CipherState, CipherState]:
-        """Our sending and our receiving cipher, once all is over."""
+        """Our sending and our receiving cipher state, once the handshake is finished."""
         first, second = _hkdf(self._chaining_key, b"")
         sending, receiving = (first, second) if self._initiator else (second, first)
         return CipherState(sending), CipherState(receiving)
 
     def _mix_key(self, token: str) -> None:
-        """Mixes in a shared secret: the token names the initiator's key and then the other's."""
+        """Mixes a Diffie-Hellman result into the chaining key. The token names the initiator's key, then the
+        responder's."""
         ours = 0 if self._initiator else 1
         own, remote = token[ours], token[1 - ours]
         try:
+            # An all-zero result, which a low-order public key gives, raises ValueError.
             shared = self._own[own].exchange(X25519PublicKey.from_public_bytes(self._remote[remote]))
         except ValueError:
-            raise NoiseError("the other end sent a key of no use") from None
+            raise NoiseError("the remote end sent a key that is unusable") from None
         self._chaining_key, key = _hkdf(self._chaining_key, shared)
         self._cipher = CipherState(key)
 
@@ -153,13 +154,13 @@ class HandshakeState:
         self._handshake_hash = hashlib.sha256(self._handshake_hash + data).digest()
 
     def _encrypt_and_hash(self, plain: bytes) -> bytes:
-        sealed = plain if self._cipher is None else self._cipher.encrypt(plain, self._handshake_hash)
-        self._mix_hash(sealed)
-        return sealed
+        ciphertext = plain if self._cipher is None else self._cipher.encrypt(plain, self._handshake_hash)
+        self._mix_hash(ciphertext)
+        return ciphertext
 
-    def _decrypt_and_hash(self, sealed: bytes) -> bytes:
-        plain = sealed if self._cipher is None else self._cipher.decrypt(sealed, self._handshake_hash)
-        self._mix_hash(sealed)
+    def _decrypt_and_hash(self, ciphertext: bytes) -> bytes:
+        plain = ciphertext if self._cipher is None else self._cipher.decrypt(ciphertext, self._handshake_hash)
+        self._mix_hash(ciphertext)
         return plain
 
 
@@ -167,8 +168,8 @@ def _public_bytes(key: X25519PrivateKey) -> bytes:
     return key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
-def _hkdf(chain: bytes, material: bytes) -> tuple[bytes, bytes]:
+def _hkdf(chaining_key: bytes, material: bytes) -> tuple[bytes, bytes]:
     """HKDF with two outputs."""
-    base = hmac.digest(chain, material, "sha256")
+    base = hmac.digest(chaining_key, material, "sha256")
     first = hmac.digest(base, b"\x01", "sha256")
     return first, hmac.digest(base, first + b"\x02", "sha256")

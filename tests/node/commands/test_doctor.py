@@ -127,7 +127,7 @@ NOBODY = {"inbound": 0, "outbound": 0}
                 ("outside p2p.netrestrict", "add its network to p2p.netrestrict"),
                 ("peer banned", "opp2p_unblockPeer lifts"),
                 ("subnet blocked", "an operator has blocked it"),
-                ("the other end is Q, not P", "correct the peer id"),
+                ("the remote end is Q, not P", "correct the peer id"),
                 ("the name cannot be resolved: Name or service not known", "correct the host name"),
                 ("Connection refused", "is it running"),
                 ("no answer within 10 s", "its TCP port open"),

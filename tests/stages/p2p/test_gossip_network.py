@@ -25,7 +25,7 @@ def test_every_block_reaches_all_within_two_heartbeats(seed: int, links: int, lo
         assert len(arrivals(network, b"block" + bytes([number]) + network.chance.randbytes(1500), source)) == 50
     network.run_until(network.now + 2.0)
     assert min(network.degrees()) >= 6 and max(network.degrees()) <= 12
-    assert all(router.scores.score(peer) == 0 for router in network.routers.values() for peer in router.peers.states)
+    assert all(router.scorer.score(peer) == 0 for router in network.routers.values() for peer in router.peers.states)
 
 
 def test_a_mesh_of_two() -> None:

@@ -58,7 +58,7 @@ async def guarded(**options: object) -> AsyncIterator[tuple[TestHost, TestHost]]
 
 def unread(host: TestHost) -> int:
     """Bytes that the host holds for the hostile peer."""
-    return sum(link.unread_bytes for link in host.live(STRANGER))
+    return sum(link.unread_bytes for link in host.connections_to_peer(STRANGER))
 
 
 def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +229,7 @@ def test_streams_without_a_protocol_are_reset_in_time() -> None:
             await peer.send(proposal(105, "/unknown/1"))
             answer = await peer.read_for(1.2)
             assert all(frame(WINDOW_UPDATE, 8, number, 0) in answer for number in (101, 103, 105))
-            assert not any(number > 100 for number in ours.live(STRANGER)[0].streams)
+            assert not any(number > 100 for number in ours.connections_to_peer(STRANGER)[0].streams)
 
     asyncio.run(run())
 
@@ -266,9 +266,9 @@ def test_windows_are_given_back_once() -> None:
             lines = encode_line(HEADER) + encode_line(ECHO)
             size = INITIAL_WINDOW - len(lines)
             await peer.send(frame(DATA, SYN, 7, INITIAL_WINDOW, lines + bytes(size)))
-            await until(lambda: STRANGER in ours.peers() and 7 in ours.live(STRANGER)[0].streams)
+            await until(lambda: STRANGER in ours.peers() and 7 in ours.connections_to_peer(STRANGER)[0].streams)
             await until(lambda: unread(ours) == 0)
-            stream = ours.live(STRANGER)[0].session.streams[7]
+            stream = ours.connections_to_peer(STRANGER)[0].session.streams[7]
             assert stream.receive_window + stream.unacknowledged == INITIAL_WINDOW
 
     asyncio.run(run())

@@ -1,6 +1,5 @@
-"""One TCP connection to a peer, from the first byte to the last: the upgrade with its deadline, then streams over
-yamux. Whatever the peer sends, what it can make us hold is bounded, and anything against the rules ends the
-connection."""
+"""One TCP connection to a peer: the upgrade with its deadline, then streams over yamux. What a peer can make us hold is
+bounded, and a protocol violation ends the connection."""
 
 import asyncio
 import os
@@ -36,22 +35,22 @@ WRITE_BUFFER_HIGH_WATER = 256 * 1024
 KEEPALIVE_INTERVAL = 30.0
 LINGER_SECONDS = 10.0
 MAX_SMALL_FRAMES = 10_000
-"""Small frames of yamux and small messages of noise that a peer may send within a second, together."""
+"""Small frames of yamux and small noise messages, together, that a peer may send within a second."""
 _SMALL_MESSAGE_BYTES = 64
 _GO_AWAY_SECONDS = 1.0
 _SILENT_SHARE = 0.9
-"""The part of the time between two looks after which a connection counts as silent."""
+"""A connection is silent when nothing came for this share of the keepalive interval."""
 
 log = get_logger("p2p")
 
 
 class TransportError(Exception):
-    """The connection did not come about or broke; the text says why."""
+    """Listening or connecting failed, or the connection broke; the text has the reason."""
 
 
 class ConnectionTimeouts(NamedTuple):
-    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two looks
-    at a silent connection."""
+    """Seconds: for the whole upgrade and for each stream's negotiation; without any stream data; between two keepalive
+    checks."""
 
     handshake: float = 10.0
     idle: float = 3600.0
@@ -59,35 +58,36 @@ class ConnectionTimeouts(NamedTuple):
 
 
 class ConnectionOwner(TypingProtocol):
-    """What a connection needs of its host."""
+    """The host as a connection sees it."""
 
     identity: NetworkIdentity
     limits: ResourceLimits
-    timings: ConnectionTimeouts
-    early_muxer_negotiation: bool
+    timeouts: ConnectionTimeouts
+    early_muxer: bool
     bytes_in: int
     bytes_out: int
 
     def intercept_accept(self, connection: "Connection") -> str | None:
-        """Why this one may not even begin; called when TCP stands."""
+        """Called when TCP is connected; returns why the connection is denied, or None."""
 
     def connection_upgraded(self, connection: "Connection") -> str | None:
-        """The connection is ready for streams; a text if it may not stay."""
+        """Called when the connection is ready for streams; returns why it is denied, or None."""
 
     def connection_closed(self, connection: "Connection") -> None:
-        """The connection is gone, upgraded or not; called once."""
+        """Called once when the connection is gone, upgraded or not."""
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """Who serves a protocol."""
+        """The handler of a protocol, None if it is not served."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs a task of the host."""
+        """Runs a task until the host stops."""
 
 
 class Connection(asyncio.Protocol):
-    """See the module. `expected` is the peer that was dialled, None for an inbound connection."""
+    """A connection; `expected_peer` is the peer that was dialled, None for an inbound one. `ready` resolves once it is
+    upgraded, or fails with TransportError. `opened_at` is in the event loop's time."""
 
-    def __init__(self, owner: ConnectionOwner, direction: Direction, expected: PeerId | None = None) -> None:
+    def __init__(self, owner: ConnectionOwner, direction: Direction, expected_peer: PeerId | None = None) -> None:
         self.direction = direction
         self.peer: PeerId = b""
         self.remote_address: Multiaddr | None = None
@@ -100,25 +100,25 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._upgrader: Upgrader | None = None
-        self._expected_peer = expected
+        self._expected_peer = expected_peer
         self._secure_session: SecureSession | None = None
         self._transport: asyncio.Transport | None = None
-        self._may_write = asyncio.Event()
-        self._may_write.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self.unread_bytes = 0
         self._reading_paused = False
         self._timer: asyncio.TimerHandle | None = None
-        self._last_received = self._last_data = self._pinged = 0.0
+        self._last_received = self._last_data = self._pinged_at = 0.0
         self._small_window_start, self._small_at_window_start, self._small_messages = 0.0, 0, 0
 
     @property
     def remote_ip(self) -> str:
-        """The other end's IP address; empty before TCP stands."""
+        """The remote IP address; empty until TCP is connected."""
         return self.remote_address.components[0].value if self.remote_address else ""
 
     @property
     def local_ip(self) -> str:
-        """Our IP address on this connection; empty if it is not known."""
+        """Our IP address on this connection; empty if it is unknown."""
         name = self._transport.get_extra_info("sockname") if self._transport else None
         return name[0].partition("%")[0] if name else ""
 
@@ -130,30 +130,30 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """TCP stands."""
+        """Starts the upgrade."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
         name = transport.get_extra_info("peername")
         if name is None:
-            return self.abort("gone at once")
+            return self.abort("disconnected before the handshake")
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.remote_address = tcp_multiaddr(name[0].partition("%")[0], name[1])
-        refusal = self._owner.intercept_accept(self)
-        if refusal is not None:
-            return self.abort(refusal)
-        self._timer = self._loop.call_later(self._owner.timings.handshake, self._handshake_timed_out)
+        denied = self._owner.intercept_accept(self)
+        if denied is not None:
+            return self.abort(denied)
+        self._timer = self._loop.call_later(self._owner.timeouts.handshake, self._handshake_timed_out)
         self._upgrader = Upgrader(
             self._owner.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
-            expected=self._expected_peer,
-            offer_early=self._owner.early_muxer_negotiation,
+            expected_peer=self._expected_peer,
+            early_muxer=self._owner.early_muxer,
         )
         self._write([self._upgrader.data_to_send()])
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the peer."""
+        """Passes bytes to the upgrader, or decrypts them for the yamux session."""
         if self.is_closed:
             return
         self._owner.bytes_in += len(data)
@@ -176,58 +176,59 @@ class Connection(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        """TCP is gone."""
+        """TCP is disconnected."""
         self._finish(self.close_reason or (str(error) if error else "closed by the peer"))
 
     def pause_writing(self) -> None:
-        """The socket is full."""
-        self._may_write.clear()
+        """The socket's buffer is full."""
+        self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The socket takes bytes again."""
-        self._may_write.set()
+        """The socket's buffer has room again."""
+        self._writable.set()
 
-    # --- for the host
+    # --- called by the host
 
     async def open_stream(self, protocols: tuple[str, ...]) -> MuxedStream:
-        """A stream for the first of the protocols that the peer speaks; StreamError if there is none."""
+        """Opens a stream for the first of the protocols that the peer supports. Raises StreamError when there is none,
+        or the connection has too many streams."""
         outbound = sum(stream.direction is Direction.OUTBOUND for stream in self.streams.values())
         if not self.is_upgraded or outbound >= self._owner.limits.outbound_streams:
             raise StreamError(self.close_reason or "too many streams")
         try:
-            number = self.session.open_stream()
+            stream_id = self.session.open_stream()
         except YamuxError as error:
             raise StreamError(str(error)) from None
-        stream = self.streams[number] = MuxedStream(self, number, Initiator(protocols))
+        stream = self.streams[stream_id] = MuxedStream(self, stream_id, Initiator(protocols))
         self.flush()
-        await negotiate_stream(stream, self._owner.timings.handshake, protocols)
+        await negotiate_stream(stream, self._owner.timeouts.handshake, protocols)
         return stream
 
-    def close(self, why: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Says goodbye and closes; what waits to be sent has a second to go out."""
+    def close(self, reason: str, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
+        """Sends GO_AWAY and closes; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
         if self._secure_session is None:
-            return self.abort(why)
+            return self.abort(reason)
         self.session.go_away(code)
         self.flush()
         transport = self._transport
-        self._finish(why)
+        self._finish(reason)
         if transport is not None:
             transport.close()
             self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
-    def abort(self, why: str) -> None:
-        """Cuts the connection at once."""
+    def abort(self, reason: str) -> None:
+        """Closes the connection at once."""
         transport = self._transport
-        self._finish(why)
+        self._finish(reason)
         if transport is not None:
             transport.abort()
 
-    # --- for streams (transport_streams.Carrier)
+    # --- StreamCarrier
 
     def flush(self) -> None:
-        """Sends what the session has left to send; a peer that takes nothing is cut off."""
+        """Sends what the yamux session has to send; a peer that does not read is disconnected."""
         if self._secure_session is None or self.is_closed:
             return
         parts = self.session.data_to_send()
@@ -235,55 +236,55 @@ class Connection(asyncio.Protocol):
             self._write(self._secure_session.encrypt(b"".join(parts)))
         transport = self._transport
         if transport is not None and transport.get_write_buffer_size() > self._owner.limits.backlog_bytes:
-            self.abort("the peer does not take what it asks for")
+            self.abort("the peer does not read")
 
     async def wait_writable(self) -> None:
-        """Waits while the socket is full."""
-        while not self._may_write.is_set():
-            await self._may_write.wait()
+        """Waits while the socket's buffer is full."""
+        while not self._writable.is_set():
+            await self._writable.wait()
 
-    def add_unread(self, change: int) -> None:
-        """Notes bytes received or read; the socket is not read while too many are held."""
-        self.unread_bytes += change
-        most = self._owner.limits.unread_bytes
+    def add_unread(self, count: int) -> None:
+        """Counts bytes received (positive) or read (negative); pauses reading from the socket while too many are
+        unread."""
+        self.unread_bytes += count
+        limit = self._owner.limits.unread_bytes
         if self._transport is None or self.is_closed:
             return
-        if not self._reading_paused and self.unread_bytes > most:
+        if not self._reading_paused and self.unread_bytes > limit:
             self._reading_paused = True
             self._transport.pause_reading()
-        elif self._reading_paused and self.unread_bytes <= most // 2:
+        elif self._reading_paused and self.unread_bytes <= limit // 2:
             self._reading_paused = False
             self._transport.resume_reading()
 
     def stream_finished(self, stream: MuxedStream) -> None:
-        """The stream is over in both directions."""
+        """Removes a stream that is closed in both directions."""
         self.streams.pop(stream.stream_id, None)
 
-    # --- inner
+    # --- internal
 
     def _continue_upgrade(self, data: bytes) -> None:
         assert self._upgrader is not None
-        found = self._upgrader.receive_data(data)
+        upgraded = self._upgrader.receive_data(data)
         out = self._upgrader.data_to_send()
         if out:
             self._write([out])
-        if found is not None:
-            self._finish_upgrade(found)
+        if upgraded is not None:
+            self._finish_upgrade(upgraded)
 
-    def _finish_upgrade(self, found: UpgradedConnection) -> None:
-        """The upgrade is done."""
+    def _finish_upgrade(self, upgraded: UpgradedConnection) -> None:
         self._upgrader = None
-        self._secure_session = found.session
-        self.peer = found.peer
+        self._secure_session = upgraded.session
+        self.peer = upgraded.peer
         self.opened_at = self._last_data = self._small_window_start = self._loop.time()
-        self._set_timer(self._owner.timings.keepalive, self._keep_alive)
-        refusal = self._owner.connection_upgraded(self)
-        if refusal is not None:
-            return self.close(refusal)
+        self._set_timer(self._owner.timeouts.keepalive, self._keep_alive)
+        denied = self._owner.connection_upgraded(self)
+        if denied is not None:
+            return self.close(denied)
         if not self.ready.done():
             self.ready.set_result(None)
-        if found.early_data:
-            self._receive_plaintext(found.early_data)
+        if upgraded.early_data:
+            self._receive_plaintext(upgraded.early_data)
 
     def _receive_plaintext(self, plain: bytes) -> None:
         self._small_messages += len(plain) < _SMALL_MESSAGE_BYTES
@@ -319,63 +320,64 @@ class Connection(asyncio.Protocol):
             else:
                 stream.window_updated()
 
-    def _accept_stream(self, number: int) -> None:
-        """An inbound stream: its negotiation, in bounded time, and then its handler."""
+    def _accept_stream(self, stream_id: int) -> None:
+        """Accepts an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         responder = Responder(lambda protocol: self._owner.stream_handler(protocol) is not None)
-        stream = self.streams[number] = MuxedStream(self, number, responder)
-        late = self._loop.call_later(self._owner.timings.handshake, stream.reset, "no protocol in time")
+        stream = self.streams[stream_id] = MuxedStream(self, stream_id, responder)
+        timeout = self._loop.call_later(self._owner.timeouts.handshake, stream.reset, "protocol negotiation timed out")
 
-        def agreed(stream: MuxedStream) -> None:
-            late.cancel()
+        def negotiated(stream: MuxedStream) -> None:
+            timeout.cancel()
             handler = self._owner.stream_handler(stream.protocol)
             if handler is None:
                 stream.reset()
             else:
                 self._owner.spawn(self._run_handler(stream, handler))
 
-        stream.on_negotiated = agreed
-        stream.on_finished = late.cancel
+        stream.on_negotiated = negotiated
+        stream.on_finished = timeout.cancel
 
     async def _run_handler(self, stream: MuxedStream, handler: StreamHandler) -> None:
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
-            log.detail("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, why=str(error))
+            log.detail("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, error=str(error))
             stream.reset()
         except asyncio.CancelledError:
             stream.reset()
             raise
         except Exception as error:
-            log.crash("a stream's handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
+            log.crash("stream handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
             stream.reset()
             self.close("internal error", GoAwayCode.INTERNAL_ERROR)
         else:
             stream.close()
             stream.discard_input()
             if not stream.is_finished:
-                lingering = self._loop.call_later(LINGER_SECONDS, stream.reset)
-                stream.on_finished = lingering.cancel
+                # A peer that never closes its direction must not keep the stream, and its inbound slot, for ever.
+                linger = self._loop.call_later(LINGER_SECONDS, stream.reset)
+                stream.on_finished = linger.cancel
 
     def _handshake_timed_out(self) -> None:
-        self.abort(f"no handshake within {self._owner.timings.handshake:g} s")
+        self.abort(f"handshake not finished within {self._owner.timeouts.handshake:g} s")
 
     def _keep_alive(self) -> None:
-        """Pings a silent connection; closes one that stays silent, or that carried nothing for very long."""
-        now, timings = self._loop.time(), self._owner.timings
-        self._set_timer(timings.keepalive, self._keep_alive)
-        if now - self._last_data > timings.idle:
+        """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
+        now, timeouts = self._loop.time(), self._owner.timeouts
+        self._set_timer(timeouts.keepalive, self._keep_alive)
+        if now - self._last_data > timeouts.idle:
             return self.close("idle")
-        if self._pinged and self._last_received < self._pinged:
-            return self.abort("the peer does not answer")
-        if now - self._last_received >= _SILENT_SHARE * timings.keepalive:
-            self._pinged = now
+        if self._pinged_at and self._last_received < self._pinged_at:
+            return self.abort("keepalive timeout")
+        if now - self._last_received >= _SILENT_SHARE * timeouts.keepalive:
+            self._pinged_at = now
             self.session.ping(0)
             self.flush()
 
-    def _set_timer(self, seconds: float, what: Callable[[], None]) -> None:
+    def _set_timer(self, seconds: float, callback: Callable[[], None]) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, what)
+        self._timer = self._loop.call_later(seconds, callback)
 
     def _write(self, pieces: list[bytes]) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -383,18 +385,19 @@ class Connection(asyncio.Protocol):
         self._owner.bytes_out += sum(map(len, pieces))
         self._transport.writelines(pieces)
 
-    def _finish(self, why: str) -> None:
-        """The connection counts as gone; streams and the host are told once."""
+    def _finish(self, reason: str) -> None:
+        """Marks the connection as closed and aborts its streams; the owner is called once."""
         if self.is_closed:
             return
-        self.is_closed, self.close_reason = True, why
-        self._may_write.set()
+        self.is_closed, self.close_reason = True, reason
+        self._writable.set()
         if self._timer is not None:
             self._timer.cancel()
         if not self.ready.done():
-            self.ready.set_exception(TransportError(why))
+            self.ready.set_exception(TransportError(reason))
+            # Marks the exception as retrieved: nobody awaits `ready` of an inbound connection.
             self.ready.exception()
         for stream in list(self.streams.values()):
-            stream.abort(why)
+            stream.abort(reason)
         self.streams.clear()
         self._owner.connection_closed(self)

@@ -1,4 +1,5 @@
-"""Dialling: one attempt per peer at a time, few at once over all, each address in turn until one leads to the peer."""
+"""The dialer: one attempt per peer at a time, a bounded number over all, each address in turn until one leads to the
+peer [NET5]."""
 
 import asyncio
 import os
@@ -17,24 +18,24 @@ from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 MAX_ADDRESSES = 8
 _MAX_ERRORS = 256
 _TOTAL_TIMEOUTS = 3.0
-"""How many dial timeouts all addresses of a peer may take together."""
+"""Bound on the time for all addresses of a peer, in dial timeouts."""
 
 
 class DialingHost(ConnectionOwner, Protocol):
-    """What dialling needs of the host."""
+    """The host as the dialer sees it."""
 
     config: P2pConfig
     peerstore: PeerStore
 
     def intercept_addr_dial(self, ip: str) -> str | None:
-        """Why an address may not be dialled."""
+        """The reason why dialling an address is denied, None when it is allowed."""
 
     def intercept_peer(self, peer: PeerId) -> str | None:
-        """Why there may be no connection with a peer."""
+        """The reason why a connection with a peer is denied, None when it is allowed."""
 
 
 class Dialer:
-    """See the module. `problems` tells why the last attempt failed, for the peers dialled last."""
+    """Dials for one host. `last_errors` has the reason why the last attempt failed, for the peers dialled last."""
 
     def __init__(self, host: DialingHost) -> None:
         self._host = host
@@ -43,25 +44,26 @@ class Dialer:
         self.last_errors: OrderedDict[PeerId, str] = OrderedDict()
 
     async def dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        """A connection to the peer at one of the addresses, or those known; DialError says why there is none. Who asks
-        for a peer that is being dialled waits for that attempt."""
+        """Connects to the peer at one of the addresses, or at the known ones if none are given. While the peer is
+        being dialled, further calls wait for that attempt. Raises DialError."""
         task = self._running.get(peer)
         if task is None:
             task = self._running[peer] = asyncio.get_running_loop().create_task(self._dial(peer, addresses))
-            task.add_done_callback(lambda ended: self._ended(peer, ended))
+            task.add_done_callback(lambda done: self._dial_done(peer, done))
         try:
+            # One caller's timeout must not cancel the attempt that others wait for.
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
-                raise DialError("we are stopping") from None
+                raise DialError("shutting down") from None
             raise
 
     def stop(self) -> None:
-        """Ends all attempts."""
+        """Cancels all attempts."""
         for task in self._running.values():
             task.cancel()
 
-    def _ended(self, peer: PeerId, task: asyncio.Task[None]) -> None:
+    def _dial_done(self, peer: PeerId, task: asyncio.Task[None]) -> None:
         self._running.pop(peer, None)
         self.last_errors.pop(peer, None)
         error = None if task.cancelled() else task.exception()
@@ -71,43 +73,43 @@ class Dialer:
                 self.last_errors.popitem(last=False)
 
     async def _dial(self, peer: PeerId, addresses: Sequence[Multiaddr]) -> None:
-        refusal = self._host.intercept_peer(peer)
-        if refusal is not None:
-            raise DialError(f"{short_peer_id(peer)}: {refusal}")
+        denied = self._host.intercept_peer(peer)
+        if denied is not None:
+            raise DialError(f"{short_peer_id(peer)}: {denied}")
         known = list(dict.fromkeys(addresses or self._host.peerstore.addresses(peer)))
         if not known:
-            raise DialError(f"no address of {short_peer_id(peer)} is known")
-        problems: list[str] = []
+            raise DialError(f"no known address of {short_peer_id(peer)}")
+        errors: list[str] = []
         timeout = self._host.config.dial_timeout
         try:
             async with self._concurrency, asyncio.timeout(_TOTAL_TIMEOUTS * timeout):
                 for address in known[:MAX_ADDRESSES]:
-                    problem = await self._dial_address(peer, address)
-                    if problem is None:
+                    error = await self._dial_address(peer, address)
+                    if error is None:
                         return
-                    problems.append(f"{address}: {problem}")
+                    errors.append(f"{address}: {error}")
         except TimeoutError:
-            problems.append(f"no connection within {_TOTAL_TIMEOUTS * timeout:g} s")
-        raise DialError("; ".join(problems))
+            errors.append(f"no connection within {_TOTAL_TIMEOUTS * timeout:g} s")
+        raise DialError("; ".join(errors))
 
     async def _dial_address(self, peer: PeerId, address: Multiaddr) -> str | None:
-        """Dials one address; what went wrong, or None."""
+        """Dials one address; returns the error, None when it succeeds."""
         target = address.tcp
         if target is None:
-            return "not an address for TCP"
+            return "not a TCP address"
         if address.peer_id not in (None, peer):
             return "the address of another peer"
-        problem: str | None = "the name has no address"
+        error: str | None = "the name has no address"
         try:
             for ip in await _resolve(target):
-                problem = self._host.intercept_addr_dial(ip)
-                if problem is None:
-                    problem = await self._dial_ip(peer, ip, target.port)
-                if problem is None:
+                error = self._host.intercept_addr_dial(ip)
+                if error is None:
+                    error = await self._dial_ip(peer, ip, target.port)
+                if error is None:
                     return None
-        except OSError as error:
-            return f"the name cannot be resolved: {error.strerror}"
-        return problem
+        except OSError as failure:
+            return f"the name cannot be resolved: {failure.strerror}"
+        return error
 
     async def _dial_ip(self, peer: PeerId, ip: str, port: int) -> str | None:
         timeout = self._host.config.dial_timeout
@@ -128,7 +130,7 @@ class Dialer:
 
 
 async def _resolve(target: TcpAddress) -> list[str]:
-    """The IP addresses of a host."""
+    """The IP addresses of a dial target. Raises OSError when its name cannot be resolved."""
     if not target.is_host_name:
         return [target.host]
     family = {"ip4": socket.AF_INET, "ip6": socket.AF_INET6}.get(target.family or "", socket.AF_UNSPEC)

@@ -1,4 +1,4 @@
-"""The file of our network key: 64 hex digits (0x is accepted), mode 0600, made if it is missing."""
+"""The file of the network key (`p2p.priv.path`): 64 hex digits, 0x accepted, mode 0600, created when missing [NET7]."""
 
 import os
 import secrets
@@ -12,18 +12,18 @@ _MAX_FILE_BYTES = 4096
 
 
 class IdentityFileError(Exception):
-    """The key cannot be had; the text says why and what to do."""
+    """The key is unavailable; the text says why and what to do."""
 
 
 class LoadedIdentity(NamedTuple):
-    """Our identity, and whether its key is new."""
+    """The identity, and whether its key was just generated."""
 
     identity: NetworkIdentity
     is_new: bool
 
 
 def generate_secret() -> bytes:
-    """A random private key."""
+    """Generates a random secp256k1 private key."""
     while True:
         secret = secrets.token_bytes(32)
         try:
@@ -33,7 +33,8 @@ def generate_secret() -> bytes:
 
 
 def load_identity(config: P2pConfig) -> LoadedIdentity:
-    """The identity of `p2p.priv.raw`, or of the file `p2p.priv.path`; IdentityFileError if there is none to be had."""
+    """Loads the identity from `p2p.priv.raw`, else from the file `p2p.priv.path`, which is created when it is missing.
+    Raises IdentityFileError when neither can be used."""
     if config.priv_raw is not None:
         return LoadedIdentity(_identity(config.priv_raw, "p2p.priv.raw"), False)
     path = config.priv_path
@@ -63,8 +64,8 @@ def _parse(text: str, path: str) -> bytes:
     except ValueError:
         pass
     raise IdentityFileError(
-        f"network key file {path} is malformed: expected 64 hex digits; `rollup-node p2p genkey` makes them, and a"
-        " missing file is made anew (p2p.priv.path)"
+        f"network key file {path} is malformed: expected 64 hex digits; `rollup-node p2p genkey` prints one, and a"
+        " missing file is created (p2p.priv.path)"
     )
 
 
@@ -75,16 +76,17 @@ def _read(path: str) -> str | None:
         return None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise IdentityFileError(f"network key file {path} is not a file (p2p.priv.path)")
+            raise IdentityFileError(f"network key file {path} is not a regular file (p2p.priv.path)")
         return os.read(descriptor, _MAX_FILE_BYTES).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
 
 
 def _write(path: str, secret: bytes) -> None:
-    """Writes the key so that no moment shows a part of it."""
+    """Writes the key by a rename, so that a crash never leaves part of it."""
     parent = os.path.dirname(os.path.abspath(path))
     os.makedirs(parent, exist_ok=True)
+    # The process id keeps two nodes that start at once from writing into one temporary file.
     partial = f"{path}.{os.getpid()}"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

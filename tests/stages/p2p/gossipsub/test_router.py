@@ -15,6 +15,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World, id_of, packed, read_frames
 
 LARGE = bytes(range(256)) * 8
@@ -29,7 +30,7 @@ def test_a_peer_is_told_of_our_topics() -> None:
     world.router.leave(TOPIC, world.now)
     assert world.said(b"a").subscriptions == [Subscription(OTHER_TOPIC, True), Subscription(TOPIC, False)]
     world.router.join("/somewhere/else")
-    assert world.said(b"a").rpcs == [] and world.router.take_event_counts()["JOIN"] == 2
+    assert world.said(b"a").rpcs == [] and world.router.take_event_counts()[TraceEvent.JOIN] == 2
 
 
 def test_only_allowed_topics_are_kept() -> None:
@@ -74,7 +75,7 @@ def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
     assert not world.said(b).messages and world.message(b, b"block") == []
     world.control(b, iwant=[incoming.id])
     assert not world.said(b).messages
-    assert world.router.take_event_counts()["REJECT_MESSAGE"] == 1
+    assert world.router.take_event_counts()[TraceEvent.REJECT_MESSAGE] == 1
     assert world.scores.score(a) == 0.0, "topics are not scored"
 
 
@@ -86,7 +87,7 @@ def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
     assert world.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, world.now) == 1
     assert world.said(c).messages and not world.said(b).messages
     counts = world.router.take_event_counts()
-    assert (counts["DUPLICATE_MESSAGE"], counts["DELIVER_MESSAGE"]) == (2, 1)
+    assert (counts[TraceEvent.DUPLICATE_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (2, 1)
 
 
 def test_several_messages_in_one() -> None:
@@ -119,7 +120,7 @@ def test_authored_messages_are_refused_unseen() -> None:
     authored = raw[:1] + bytes([raw[1] + 3]) + b"\x0a\x01z" + raw[2:]
     assert decode_rpc(authored).messages[0].is_signed
     assert world.router.receive_rpc(a, authored, world.now) == []
-    assert world.router.take_event_counts()["REJECT_MESSAGE"] == 1
+    assert world.router.take_event_counts()[TraceEvent.REJECT_MESSAGE] == 1
     assert len(world.message(b, b"block")) == 1
 
 
@@ -223,7 +224,7 @@ def test_queues_are_bounded_and_what_matters_is_sent_later() -> None:
     a, b = world.add_members(2)
     for number in range(6):
         world.accept(a, bytes([number]))
-    assert world.router.take_event_counts()["DROP_RPC"] == 2
+    assert world.router.take_event_counts()[TraceEvent.DROP_RPC] == 2
     world.router.meshes.backoff.add(TOPIC, b, 60.0, world.now)
     world.router.meshes.remove_peer(b)
     for _ in range(5):
@@ -311,12 +312,15 @@ def test_peers_that_come_again_and_go() -> None:
     world.router.remove_peer(b, world.now)
     assert world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now) == 0
     counts = world.router.take_event_counts()
-    assert (counts["ADD_PEER"], counts["REMOVE_PEER"]) == (3, 3) and not world.router.take_event_counts()
+    assert (counts[TraceEvent.ADD_PEER], counts[TraceEvent.REMOVE_PEER]) == (
+        3,
+        3,
+    ) and not world.router.take_event_counts()
 
 
 def test_what_is_malformed_is_said() -> None:
     world = World()
     (a,) = world.add_members(1)
     found = world.router.receive_rpc(a, b"\x12\x05ab", world.now)
-    assert isinstance(found, MalformedRpc) and "ends within" in found.reason
+    assert isinstance(found, MalformedRpc) and "ends within" in found.error
     assert read_frames([]) == []

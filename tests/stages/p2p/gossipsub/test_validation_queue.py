@@ -7,6 +7,7 @@ from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
+from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from tests.support.gossip_world import TOPIC, World, packed
 
 
@@ -42,7 +43,7 @@ def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() 
     world.accept(a, b"block")
     for _ in range(40):
         world.message(a, b"block")
-    assert world.router.take_event_counts()["DUPLICATE_MESSAGE"] == 16
+    assert world.router.take_event_counts()[TraceEvent.DUPLICATE_MESSAGE] == 16
     assert world.message(a, b"fresh") == [] and len(world.message(b, b"fresh")) == 1
     world.beat()
     assert len(world.message(a, b"more")) == 1

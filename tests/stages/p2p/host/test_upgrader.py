@@ -13,8 +13,8 @@ OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 def ends(early: bool = True, their_early: bool = True, expected: bytes | None = None) -> tuple[Upgrader, Upgrader]:
     keys = [NoiseKeys(bytes([number]) * 32, bytes([number + 1]) * 32) for number in (3, 5)]
     return (
-        Upgrader(OURS, keys[0], initiator=True, expected=expected, offer_early=early),
-        Upgrader(THEIRS, keys[1], initiator=False, offer_early=their_early),
+        Upgrader(OURS, keys[0], initiator=True, expected_peer=expected, early_muxer=early),
+        Upgrader(THEIRS, keys[1], initiator=False, early_muxer=their_early),
     )
 
 

@@ -164,7 +164,7 @@ def test_a_violation_shows_in_the_header_before_any_body() -> None:
     session, stream = opened()
     with pytest.raises(YamuxError):
         session.receive_data(frame(0, 0, stream, INITIAL_WINDOW + 1))
-    with pytest.raises(YamuxError, match="stream that is gone"):
+    with pytest.raises(YamuxError, match="for an unknown stream"):
         YamuxSession(initiator=False).receive_data(frame(0, 0, 5, (1 << 32) - 1))
 
 

@@ -74,7 +74,7 @@ def test_why_a_block_is_not_published(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node:
-            assert await node.publish(now_block()) == "the node has no key to sign with (p2p.sequencer.key)"
+            assert await node.publish(now_block()) == "no key to sign the block with (p2p.sequencer.key)"
         async with P2pNode(2, rollup, tmp_path, sequencer_key=b"\x22" * 32).running() as node:
             assert "peers would not accept the block: wrong_signer" in str(await node.publish(now_block()))
         async with P2pNode(3, rollup, tmp_path, sequencer_key=KEY).running() as node:

@@ -22,7 +22,7 @@ PREFIX = b"noise-libp2p-static-key:"
 def shake(
     muxers: tuple[str, ...] = (), other: tuple[str, ...] = (), expected: bytes | None = None
 ) -> tuple[HandshakeResult, HandshakeResult]:
-    ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True, muxers=muxers, expected=expected)
+    ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True, muxers=muxers, expected_peer=expected)
     theirs = NoiseHandshake(THEIRS, THEIR_KEYS, initiator=False, muxers=other)
     second = theirs.receive_message(ours.first_message())
     assert second is not None
@@ -41,7 +41,7 @@ def test_both_learn_who_the_other_is() -> None:
 
 
 def test_another_peer_than_dialled_is_refused() -> None:
-    with pytest.raises(NoiseError, match="the other end is 16Uiu2"):
+    with pytest.raises(NoiseError, match="the remote end is 16Uiu2"):
         shake(expected=OURS.peer_id)
 
 
@@ -122,8 +122,8 @@ def test_a_damaged_or_repeated_message_ends_the_stream() -> None:
 
 def test_the_unframer_gives_what_follows() -> None:
     unframer = FrameDecoder()
-    assert unframer.receive_data(encode_frame(b"one") + encode_frame(b"two") + b"\x00", most=1) == [b"one"]
-    assert unframer.receive_data(b"", most=1) == [b"two"]
+    assert unframer.receive_data(encode_frame(b"one") + encode_frame(b"two") + b"\x00", max_frames=1) == [b"one"]
+    assert unframer.receive_data(b"", max_frames=1) == [b"two"]
     assert unframer.receive_data(b"\x05ab") == []
     assert unframer.take_trailing_data() == b"\x00\x05ab"
     assert unframer.take_trailing_data() == b""
