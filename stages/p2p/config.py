@@ -1,5 +1,7 @@
 """The configuration of the p2p process."""
 
+from enum import StrEnum
+
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
@@ -8,8 +10,35 @@ MEMORY = "memory"
 """In place of a path: nothing is kept on disk."""
 
 
+class PeerScoring(StrEnum):
+    """The values of `p2p.scoring` [SCR2, SCR5]."""
+
+    LIGHT = "light"
+    NONE = "none"
+
+
+class ResourceLimits(msgspec.Struct, frozen=True):
+    """Bounds on what peers can make us hold. Streams are counted per connection and direction; `unread_bytes` bounds
+    what is received and not yet read over all streams of a connection (beyond it the socket is not read),
+    `backlog_bytes` what a peer does not take from us before its connection is aborted."""
+
+    connections: int = 0
+    connections_per_peer: int = 4
+    half_open: int = 64
+    dials: int = 16
+    inbound_streams: int = 128
+    outbound_streams: int = 256
+    unread_bytes: int = 4 << 20
+    backlog_bytes: int = 2 << 20
+
+    def max_connections(self, peers_hi: int) -> int:
+        """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when
+        that is 0."""
+        return self.connections or max(2 * peers_hi, peers_hi + 32)
+
+
 class P2pConfig(msgspec.Struct, frozen=True):
-    """The options `p2p.*` [OPT21]. Durations are in seconds; port 0 means any free one; addresses and networks are
+    """The options `p2p.*` [OPT19]. Durations are in seconds; port 0 means any free one; addresses and networks are
     text; `bootnodes` are exactly those used, no defaults are added here. `early_muxer` offers the muxer within the
     noise handshake."""
 
@@ -37,7 +66,7 @@ class P2pConfig(msgspec.Struct, frozen=True):
     ban_peers: bool = True
     ban_threshold: float = -100.0
     ban_duration: float = 3600.0
-    scoring: str = "light"
+    scoring: PeerScoring = PeerScoring.LIGHT
     sequencer_key: bytes | None = None
     gossip_timestamp_threshold: float = 60.0
     mesh_d: int = 8
@@ -51,24 +80,4 @@ class P2pConfig(msgspec.Struct, frozen=True):
     handshake_timeout: float = 10.0
     idle_timeout: float = 3600.0
     early_muxer: bool = True
-    limits: "ResourceLimits" = msgspec.field(default_factory=lambda: ResourceLimits())
-
-
-class ResourceLimits(msgspec.Struct, frozen=True):
-    """Bounds on what peers can make us hold. Streams are counted per connection and direction; `unread_bytes` bounds
-    what is received and not yet read over all streams of a connection (beyond it the socket is not read),
-    `backlog_bytes` what a peer does not take from us before its connection is aborted."""
-
-    connections: int = 0
-    connections_per_peer: int = 4
-    half_open: int = 64
-    dials: int = 16
-    inbound_streams: int = 128
-    outbound_streams: int = 256
-    unread_bytes: int = 4 << 20
-    backlog_bytes: int = 2 << 20
-
-    def max_connections(self, peers_hi: int) -> int:
-        """The maximum of upgraded connections in both directions: `connections`, or a multiple of `p2p.peers.hi` when
-        that is 0."""
-        return self.connections or max(2 * peers_hi, peers_hi + 32)
+    limits: ResourceLimits = ResourceLimits()

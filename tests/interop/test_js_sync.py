@@ -220,7 +220,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
                 await theirs.answer(3, answer, broken=name == "broken off")
                 before, asked = counts(node, theirs), len(theirs.asked())
                 node.stage.scorer.application._counts.clear()
-                planner._buckets = RequestLimiter()
+                planner._limiter = RequestLimiter()
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
                 assert counts(node, theirs)[2] == 0 and before.rejected_payloads == 0, name

@@ -4,6 +4,7 @@ import heapq
 import random
 from collections.abc import Iterable
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.gossipsub.message import (
     MessageId,
@@ -68,7 +69,9 @@ class Said:
 class World:
     """One router and the peers of a test. Time stands still unless it is moved."""
 
-    def __init__(self, params: GossipParams | None = None, scoring: str = "light", seed: int = 1) -> None:
+    def __init__(
+        self, params: GossipParams | None = None, scoring: PeerScoring = PeerScoring.LIGHT, seed: int = 1
+    ) -> None:
         self.now = 1000.0
         self.scores: PeerScorer = peer_scorer(scoring, 2)
         self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scores, random.Random(seed))
@@ -159,7 +162,9 @@ class Network:
         self.loss = loss
 
     def _router(self, name: bytes, seed: int) -> GossipSubRouter:
-        router = GossipSubRouter(GossipParams(), TOPICS, peer_scorer("light", 2), random.Random(f"{seed} {name.hex()}"))
+        router = GossipSubRouter(
+            GossipParams(), TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
+        )
         router.join(TOPIC)
         return router
 

@@ -1,7 +1,7 @@
-"""SSZ of execution payloads, in the four versions of the block topics (node-behaviour 13.4).
+"""SSZ of execution payloads, in the four versions of the block encoding [SSZ1 to SSZ5].
 
-A fixed part, little-endian, with offsets of the lists in it, then the lists: extra data, transactions, withdrawals.
-Offsets must say where things stand without gap or overlap; nothing is allocated by a number that was only claimed.
+A fixed part, little-endian, holds the offsets of the lists that follow it: extra data, transactions, withdrawals.
+Offsets must be without gap or overlap, and nothing is allocated by a number that was only claimed.
 """
 
 import struct
@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 
 FIXED_SIZES = {1: 508, 2: 512, 3: 528, 4: 560}
-"""Bytes of the fixed part by version: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
+"""Bytes of the fixed part by version [SSZ2]: 2 adds withdrawals, 3 blob gas, 4 the withdrawals root."""
 
 MAX_EXTRA_DATA = 32
 MAX_TRANSACTIONS = 1 << 20
@@ -25,11 +25,11 @@ _BLOB_GAS = struct.Struct("<QQ")
 
 
 class SszError(ValueError):
-    """Not the SSZ of a payload of that version, or a payload that has no such SSZ."""
+    """Not the SSZ of a payload of that version, or a payload that the version cannot encode."""
 
 
 class DecodedPayload(NamedTuple):
-    """A payload read, and how many withdrawals it had (an L2 block has none)."""
+    """A decoded payload, and its number of withdrawals (an L2 block has none)."""
 
     payload: ExecutionPayload
     withdrawal_count: int
@@ -43,7 +43,7 @@ class _Extras(NamedTuple):
 
 
 def encode(payload: ExecutionPayload, version: int) -> bytes:
-    """The payload in a version; SszError if it lacks what the version has."""
+    """Encodes a payload. Raises SszError when it lacks a field of the version."""
     fixed = FIXED_SIZES[version]
     transactions = encode_list(payload.transactions)
     transactions_at = fixed + len(payload.extra_data)
@@ -87,7 +87,8 @@ def _encode_extras(payload: ExecutionPayload, version: int, end: int) -> bytes:
 
 
 def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) -> DecodedPayload:
-    """Reads a payload of a version; the beacon root travels beside it. SszError for malformed bytes."""
+    """Decodes a payload; `parent_beacon_root` travels beside it. Raises SszError when the bytes are malformed
+    [SSZ4]."""
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
@@ -152,7 +153,7 @@ def _decode_extras(data: bytes, version: int) -> _Extras:
 
 
 def encode_list(items: Sequence[bytes]) -> bytes:
-    """A list of byte strings: an offset for each, then the strings."""
+    """Encodes a list of byte strings: an offset for each, then the strings. Raises SszError when there are too many."""
     if len(items) > MAX_TRANSACTIONS:
         raise SszError(f"{len(items)} transactions")
     offset = 4 * len(items)
@@ -164,7 +165,7 @@ def encode_list(items: Sequence[bytes]) -> bytes:
 
 
 def decode_list(data: bytes, start: int, end: int) -> tuple[bytes, ...]:
-    """The byte strings of the list in `data[start:end]`."""
+    """Decodes the byte strings of the list in `data[start:end]`. Raises SszError when it is malformed."""
     size = end - start
     if not size:
         return ()

@@ -1,7 +1,7 @@
-"""What becomes of a gossiped block: the checks of node-behaviour 13.5 in their order, each with its verdict.
+"""Validation of gossiped blocks: the checks in op-node's order, each with its validation result [VAL1 to VAL12].
 
-Blocks are judged by the rules of the topic they came on, whatever fork is active. A block that fails says why: a
-fault, its number in the rules, and the values. Own blocks pass the same checks before they are published.
+A block is validated by the rules of the topic it came on, whatever fork is active [VAL14]. A block that fails gets a
+reason: the failure, its rule, and the values. Blocks of our own pass the same checks before they are published.
 """
 
 from collections import OrderedDict
@@ -24,41 +24,42 @@ MAX_BLOCKS_PER_HEIGHT = 5
 
 
 class ValidationFailure(Enum):
-    """Why a block goes no further: the number of the check, the verdict, and a text with the values."""
+    """Why a block is not accepted: the rule, the validation result, and a text with places for the values."""
 
-    SNAPPY = (1, ValidationResult.REJECT, "{0}")
-    TOO_SMALL = (1, ValidationResult.REJECT, "{0} bytes, too few for a signature and a block")
-    NO_SIGNER = (2, ValidationResult.IGNORE, "no signer is known")
-    SIGNATURE = (3, ValidationResult.REJECT, "the signature is not valid")
-    WRONG_SIGNER = (3, ValidationResult.REJECT, "signed by {0}")
-    SSZ = (4, ValidationResult.REJECT, "{0}")
-    TOO_OLD = (5, ValidationResult.REJECT, "{0} seconds old")
-    FUTURE = (6, ValidationResult.REJECT, "{0} seconds in the future")
-    BLOCK_HASH = (7, ValidationResult.REJECT, "the content has the hash {0}, not {1}")
-    WITHDRAWALS = (8, ValidationResult.REJECT, "{0} withdrawals")
-    BLOB_GAS_USED = (9, ValidationResult.REJECT, "blob gas of {0} is used before it counts the data footprint")
-    EXCESS_BLOB_GAS = (9, ValidationResult.REJECT, "excess blob gas of {0}")
-    TOO_MANY_AT_HEIGHT = (11, ValidationResult.REJECT, "there are {0} other blocks of number {1}")
-    SEEN = (11, ValidationResult.IGNORE, "seen before")
+    SNAPPY = ("VAL1", ValidationResult.REJECT, "{0}")
+    TOO_SMALL = ("VAL1", ValidationResult.REJECT, "{0} bytes, too few for a signature and a block")
+    NO_SIGNER = ("VAL2", ValidationResult.IGNORE, "no unsafe block signer is known")
+    SIGNATURE = ("VAL3", ValidationResult.REJECT, "the signature is invalid")
+    WRONG_SIGNER = ("VAL3", ValidationResult.REJECT, "signed by {0}")
+    SSZ = ("VAL4", ValidationResult.REJECT, "{0}")
+    TOO_OLD = ("VAL5", ValidationResult.REJECT, "{0} seconds old")
+    FUTURE = ("VAL6", ValidationResult.REJECT, "{0} seconds in the future")
+    BLOCK_HASH = ("VAL7", ValidationResult.REJECT, "the block hash is {0}, not {1}")
+    WITHDRAWALS = ("VAL8", ValidationResult.REJECT, "{0} withdrawals")
+    BLOB_GAS_USED = ("VAL9", ValidationResult.REJECT, "blobGasUsed is {0} before Jovian")
+    EXCESS_BLOB_GAS = ("VAL9", ValidationResult.REJECT, "excessBlobGas is {0}")
+    TOO_MANY_AT_HEIGHT = ("VAL11", ValidationResult.REJECT, "there are {0} other blocks of number {1}")
+    SEEN = ("VAL11", ValidationResult.IGNORE, "seen before")
 
     @property
-    def rule(self) -> int:
-        """The number in the list of checks."""
+    def rule(self) -> str:
+        """The id of the rule."""
         return self.value[0]
 
     @property
     def result(self) -> ValidationResult:
-        """What follows for the message."""
+        """The validation result of the message."""
         return self.value[1]
 
     @property
     def text(self) -> str:
-        """What to say, with places for the values."""
+        """The reason in words, with places for the values."""
         return self.value[2]
 
 
 class BlockValidation(NamedTuple):
-    """The verdict on a message; `payload` is there whenever it could be read, `fault` unless it is accepted."""
+    """The outcome of a validation; `payload` is set whenever it was decoded, `failure` and `detail` unless it is
+    accepted."""
 
     result: ValidationResult
     payload: ExecutionPayload | None = None
@@ -66,17 +67,19 @@ class BlockValidation(NamedTuple):
     detail: str = ""
 
     def __str__(self) -> str:
-        return "accepted" if self.failure is None else f"{self.failure.name.lower()}: {self.detail}"
+        if self.failure is None:
+            return "accepted"
+        return f"{self.failure.name.lower()}: {self.detail} [{self.failure.rule}]"
 
 
 class SeenBlocks:
-    """The hashes accepted at each of the last 1000 heights that blocks came for."""
+    """The hashes of valid blocks at each of the last 1000 heights that blocks came for [VAL11]."""
 
     def __init__(self) -> None:
         self._hashes: OrderedDict[int, list[Hash]] = OrderedDict()
 
     def at(self, number: int) -> list[Hash]:
-        """Hashes seen at a height, to be added to."""
+        """The hashes seen at a height; the caller appends to the list."""
         hashes = self._hashes.setdefault(number, [])
         self._hashes.move_to_end(number)
         if len(self._hashes) > MAX_HEIGHTS:
@@ -85,25 +88,25 @@ class SeenBlocks:
 
 
 class BlockValidator:
-    """Judges the blocks of all topics of a chain. `oldest` is the age in seconds beyond which blocks are refused."""
+    """Validates the blocks of all topics of a chain. Blocks older than `max_age` seconds are rejected [VAL5]."""
 
-    def __init__(self, config: RollupConfig, signers: UnsafeBlockSigners, oldest: float = 60.0) -> None:
+    def __init__(self, config: RollupConfig, signers: UnsafeBlockSigners, max_age: float = 60.0) -> None:
         self.signers = signers
         self._config = config
-        self._max_age = int(oldest)
+        self._max_age = int(max_age)
         self._seen = {version: SeenBlocks() for version in block_message.VERSIONS}
 
     def validate(self, version: int, content: bytes | SnappyFailure, unix_time: float, now: float) -> BlockValidation:
-        """The verdict on a decompressed message of a topic's version. `unix_time` is the time of day in seconds,
-        `now` that of the clock that signer rotations are timed by."""
+        """Validates a decompressed message of a topic's version. `unix_time` is in Unix seconds; `now`, in monotonic
+        seconds, is what signer changes are timed by."""
         if isinstance(content, SnappyFailure):
             return _failed(ValidationFailure.SNAPPY, content.value)
         if len(content) < block_message.MIN_BYTES:
             return _failed(ValidationFailure.TOO_SMALL, len(content))
         block = block_message.split_signature(content)
-        bad_signature = self._check_signer(block, now)
-        if bad_signature:
-            return bad_signature
+        invalid_signature = self._check_signer(block, now)
+        if invalid_signature:
+            return invalid_signature
         try:
             read = block_message.decode_signed_part(block.signed_part, version)
         except SszError as error:
@@ -133,8 +136,8 @@ class BlockValidator:
         return None
 
     def _check_content(self, read: DecodedPayload) -> BlockValidation | None:
-        """Checks 7 to 10. Which fields there are follows from the version, so that values are left to check; the hash
-        is that of a block without withdrawals, so these are looked at before it."""
+        """Rules VAL7 to VAL10. The version determines which fields there are, so that only values are left to check.
+        The hash is computed without withdrawals, so these are checked before it."""
         payload = read.payload
         if read.withdrawal_count:
             return _failed(ValidationFailure.WITHDRAWALS, read.withdrawal_count, payload=payload)
@@ -150,8 +153,9 @@ class BlockValidator:
         return None
 
     def _check_height(self, payload: ExecutionPayload, version: int) -> BlockValidation | None:
-        """The last check: a block that passes it is remembered."""
+        """The last check: a block that passes it is remembered [VAL11]."""
         hashes = self._seen[version].at(payload.block_number)
+        # op-node compares with `>`, so six hashes pass for each height and topic.
         if len(hashes) > MAX_BLOCKS_PER_HEIGHT:
             return _failed(ValidationFailure.TOO_MANY_AT_HEIGHT, len(hashes), payload.block_number, payload=payload)
         if payload.block_hash in hashes:
@@ -160,5 +164,5 @@ class BlockValidator:
         return None
 
 
-def _failed(fault: ValidationFailure, *values: object, payload: ExecutionPayload | None = None) -> BlockValidation:
-    return BlockValidation(fault.result, payload, fault, fault.text.format(*values))
+def _failed(failure: ValidationFailure, *values: object, payload: ExecutionPayload | None = None) -> BlockValidation:
+    return BlockValidation(failure.result, payload, failure, failure.text.format(*values))

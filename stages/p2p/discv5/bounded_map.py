@@ -1,4 +1,4 @@
-"""A map that cannot grow beyond its bounds: it drops what was used longest ago, of a group that has too much first."""
+"""A least-recently-used map that is bounded in total and per group."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -9,11 +9,11 @@ V = TypeVar("V")
 
 
 class BoundedMap(Generic[K, V]):
-    """At most `most` entries, at most `most_per_group` of one group (such as an IP address)."""
+    """At most `max_size` entries, of which at most `max_per_group` belong to one group (such as an IP address)."""
 
-    def __init__(self, most: int, most_per_group: int) -> None:
-        self._most = most
-        self._most_per_group = most_per_group
+    def __init__(self, max_size: int, max_per_group: int) -> None:
+        self._max_size = max_size
+        self._max_per_group = max_per_group
         self._entries: OrderedDict[K, tuple[bytes, V]] = OrderedDict()
         self._groups: dict[bytes, OrderedDict[K, None]] = {}
 
@@ -21,12 +21,12 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def clear(self) -> None:
-        """Drops everything."""
+        """Removes all entries."""
         self._entries.clear()
         self._groups.clear()
 
     def get(self, key: K) -> V | None:
-        """The value, which counts as a use."""
+        """The value of a key, which counts as a use; None when it is absent."""
         found = self._entries.get(key)
         if found is None:
             return None
@@ -35,20 +35,20 @@ class BoundedMap(Generic[K, V]):
         return found[1]
 
     def put(self, key: K, group: bytes, value: V) -> None:
-        """Sets a value; what is too much goes."""
+        """Sets a value; entries beyond the bounds are evicted, those of the same group first."""
         self.pop(key)
         members = self._groups.setdefault(group, OrderedDict())
-        if len(members) >= self._most_per_group:
+        if len(members) >= self._max_per_group:
             self.pop(next(iter(members)))
             members = self._groups.setdefault(group, OrderedDict())
-        if len(self._entries) >= self._most:
+        if len(self._entries) >= self._max_size:
             self.pop(next(iter(self._entries)))
             members = self._groups.setdefault(group, OrderedDict())
         self._entries[key] = (group, value)
         members[key] = None
 
     def pop(self, key: K) -> V | None:
-        """Takes an entry out."""
+        """Removes an entry and returns its value."""
         found = self._entries.pop(key, None)
         if found is None:
             return None

@@ -1,4 +1,4 @@
-"""How a node of the discovery network is reached, and how far apart two nodes are."""
+"""How a node of the discovery network is reached, and distances between node ids."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ NodeId = bytes
 
 
 class Endpoint(NamedTuple):
-    """A UDP address."""
+    """An IP address and UDP or TCP port."""
 
     ip: IpAddress
     port: int
@@ -22,7 +22,8 @@ class Endpoint(NamedTuple):
 
 
 class Contact(NamedTuple):
-    """All that a handshake needs; `public_key` is compressed. `record` is None for a node known by its URL alone."""
+    """What a handshake needs to know of a node; `public_key` is compressed. `record` is None for a node known by its
+    enode URL alone."""
 
     node_id: NodeId
     public_key: bytes
@@ -30,11 +31,11 @@ class Contact(NamedTuple):
     record: "Enr | None" = None
 
 
-def log_distance(one: NodeId, other: NodeId) -> int:
-    """The number of low bits in which the ids may differ: 0 for the same id, up to 256."""
-    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_length()
+def log_distance(first: NodeId, second: NodeId) -> int:
+    """The logarithmic distance of two node ids: 0 for the same id, up to 256."""
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).bit_length()
 
 
 def xor_distance(node: NodeId, target: NodeId) -> int:
-    """A key to sort nodes by, nearest to the target first."""
+    """The XOR distance of two node ids, a sort key for closeness."""
     return int.from_bytes(node, "big") ^ int.from_bytes(target, "big")

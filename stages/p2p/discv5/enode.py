@@ -1,4 +1,4 @@
-"""Bootnodes as they are written: node records, and `enode://` URLs, whose host may be a name."""
+"""Bootnodes in their text forms: node records, and `enode://` URLs, whose host may be a name [DSC10]."""
 
 import ipaddress
 import re
@@ -20,7 +20,7 @@ class BootnodeError(ValueError):
 
 
 class Enode(NamedTuple):
-    """A node by its URL: compressed public key, host as an address or a name, UDP port."""
+    """A node by its URL: compressed public key, host (IP address or name), UDP port."""
 
     public_key: bytes
     host: str
@@ -28,24 +28,24 @@ class Enode(NamedTuple):
 
     @property
     def host_name(self) -> str | None:
-        """The host name to resolve; None for an address."""
+        """The host name to resolve; None for an IP address."""
         return None if self.address is not None else self.host
 
     @property
     def address(self) -> IpAddress | None:
-        """The address; None for a name."""
+        """The IP address; None for a host name."""
         try:
             return parse_ip(self.host)
         except IpAddressError:
             return None
 
     def contact(self, address: IpAddress) -> Contact:
-        """How to reach the node, its host being at this address."""
+        """The node's contact, its host being at this address."""
         return Contact(crypto.node_id(self.public_key), self.public_key, Endpoint(address, self.port))
 
 
 def parse_bootnode(text: str) -> Enr | Enode:
-    """Reads a bootnode; BootnodeError says what is wrong with it."""
+    """Parses a bootnode. Raises BootnodeError."""
     text = text.strip()
     try:
         return parse_enr(text) if text.startswith(PREFIX) else _parse_enode(text)
@@ -54,7 +54,7 @@ def parse_bootnode(text: str) -> Enr | Enode:
 
 
 def _parse_enode(text: str) -> Enode:
-    """`enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else that of the host."""
+    """Parses `enode://<128 hex digits>@host:port?discport=port`; the UDP port is `discport`, else `port`."""
     if len(text) > _MAX_URL_CHARACTERS or not text.startswith("enode://"):
         raise BootnodeError("expected enr:... or enode://...")
     url = urlsplit(text)

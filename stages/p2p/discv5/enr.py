@@ -1,5 +1,8 @@
-"""Node records (ENR) of the "v4" identity scheme: signed pairs of key and value that say where a node is reached and,
-by the key `opstack`, of which chain it is."""
+"""Node records (ENR) of the identity scheme "v4": signed key/value pairs with a node's endpoints and, under the key
+`opstack`, its chain [DSC2, DSC3].
+
+Source: https://eips.ethereum.org/EIPS/eip-778
+"""
 
 import base64
 import binascii
@@ -30,7 +33,7 @@ class EnrError(ValueError):
 
 
 class OpStackEntry(NamedTuple):
-    """The value of `opstack`: the L2 chain, and the version of the entry (0)."""
+    """The value of `opstack`: the L2 chain id, and version 0."""
 
     chain_id: int
     version: int = 0
@@ -41,7 +44,7 @@ class OpStackEntry(NamedTuple):
 
 
 def decode_opstack(value: bytes) -> OpStackEntry | None:
-    """Reads the value of `opstack`; what follows the two numbers is left out. None if it is damaged."""
+    """Decodes the value of `opstack`; bytes after the two numbers are ignored [DSC5]. None when it is malformed."""
     try:
         chain = varint.decode_protobuf(value)
         version = varint.decode_protobuf(value, chain[1]) if chain else None
@@ -52,8 +55,8 @@ def decode_opstack(value: bytes) -> OpStackEntry | None:
 
 @dataclass(frozen=True)
 class Enr:
-    """A record whose signature holds. `raw` is its encoding, `pairs` the values as they are encoded, `public_key` the
-    compressed key of its node."""
+    """A record with a valid signature. `raw` is its encoding, `pairs` the values in RLP by key, `public_key`
+    compressed."""
 
     raw: bytes
     seq: int = field(compare=False)
@@ -67,7 +70,7 @@ class Enr:
         return PREFIX + base64.urlsafe_b64encode(self.raw).rstrip(b"=").decode()
 
     def value(self, key: bytes) -> bytes | None:
-        """The byte string under a key; None if there is none."""
+        """The byte string under a key; None when there is none."""
         try:
             found = rlp.decode(self.pairs[key]) if key in self.pairs else None
         except rlp.RlpError:
@@ -75,15 +78,15 @@ class Enr:
         return found if isinstance(found, bytes) else None
 
     def udp(self, version: int) -> Endpoint | None:
-        """Where discovery reaches the node by IP version 4 or 6."""
+        """The discovery endpoint for IP version 4 or 6."""
         return self._addresses[version][0]
 
     def tcp(self, version: int) -> Endpoint | None:
-        """Where libp2p reaches the node."""
+        """The libp2p endpoint for IP version 4 or 6."""
         return self._addresses[version][1]
 
     def contact(self, versions: tuple[int, ...] = (4, 6)) -> Contact | None:
-        """How discovery reaches the node, by the first of the IP versions that it has; None if it cannot."""
+        """The node's contact, by the first of the IP versions that it has an endpoint for; None without one."""
         for version in versions:
             if (endpoint := self.udp(version)) is not None:
                 return Contact(self.node_id, self.public_key, endpoint, self)
@@ -91,13 +94,13 @@ class Enr:
 
     @cached_property
     def opstack(self) -> OpStackEntry | None:
-        """The chain that the node says it is of."""
+        """The chain that the node belongs to, as it says; None without a valid entry."""
         value = self.value(OPSTACK)
         return None if value is None else decode_opstack(value)
 
     @cached_property
     def _addresses(self) -> dict[int, tuple[Endpoint | None, Endpoint | None]]:
-        """UDP and TCP address by IP version."""
+        """UDP and TCP endpoint by IP version."""
         return {version: (self._address(version, 1), self._address(version, 2)) for version in _ENDPOINT_KEYS}
 
     def _address(self, version: int, kind: int) -> Endpoint | None:
@@ -119,7 +122,7 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
 
 
 def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
-    """Makes our own record of byte strings by key; `id` and `secp256k1` are added. EnrError if it is too long."""
+    """Signs a record of our own; `id` and `secp256k1` are added to the values. Raises EnrError when it is too long."""
     key = crypto.public_key(secret)
     strings = {**values, b"id": _IDENTITY_SCHEME, b"secp256k1": key}
     pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}
@@ -135,8 +138,8 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def decode_enr(raw: bytes) -> Enr:
-    """Reads a record and checks its signature; EnrError says what is wrong with it. The records read last are
-    remembered, as nodes tell the same ones again and again."""
+    """Decodes a record and verifies its signature; records decoded recently are cached, as nodes send the same ones
+    again and again. Raises EnrError."""
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
     try:
@@ -159,7 +162,7 @@ def decode_enr(raw: bytes) -> Enr:
 
 
 def parse_enr(text: str) -> Enr:
-    """Reads the text form; EnrError says what is wrong with it."""
+    """Parses the text form. Raises EnrError."""
     if len(text) > _MAX_TEXT_CHARACTERS or not text.isascii() or not text.startswith(PREFIX):
         raise EnrError("not a node record: expected enr: and at most 300 bytes in base64")
     body = text.removeprefix(PREFIX).rstrip("=").replace("+", "-").replace("/", "_")

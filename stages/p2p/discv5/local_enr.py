@@ -1,4 +1,4 @@
-"""Our own record: what it says, and a new version of it whenever that changes."""
+"""Our own node record: what it advertises, and its versions."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,7 @@ from rollup_node.stages.p2p.discv5.enr import OPSTACK, Enr, OpStackEntry, sign_e
 
 @dataclass(frozen=True)
 class AdvertisedEndpoint:
-    """What our record says besides who we are. Ports of 0 and an `ip` of None are left out, so that others do not try
-    to reach us where they cannot."""
+    """What our record says besides our key. A port of 0 and an `ip` of None are left out."""
 
     chain_id: int
     ip: IpAddress | None
@@ -31,8 +30,8 @@ class AdvertisedEndpoint:
 
 
 class LocalEnr:
-    """Our record. `seq` is the number of its first version, Unix milliseconds, so that it rises over restarts; a
-    record of before (`former`) that says the same is kept as it is."""
+    """Our record. `seq` is the sequence number of a first version, Unix milliseconds, so that it rises over restarts;
+    an equal record from before (`former`) is kept."""
 
     def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
         self._secret = secret
@@ -41,13 +40,13 @@ class LocalEnr:
         self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
 
     def set_endpoint(self, endpoint: Endpoint) -> bool:
-        """Says that discovery reaches us here; whether that is new."""
+        """Sets the endpoint where discovery reaches us; returns whether the record has changed."""
         return self.update(
             AdvertisedEndpoint(self.advertised.chain_id, endpoint.ip, endpoint.port, self.advertised.tcp)
         )
 
     def update(self, advertised: AdvertisedEndpoint) -> bool:
-        """Says this from now on; whether that is new."""
+        """Sets what is advertised; returns whether the record has changed."""
         if advertised == self.advertised:
             return False
         self.advertised = advertised

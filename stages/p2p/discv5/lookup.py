@@ -1,5 +1,5 @@
-"""A walk towards a target: of the nearest nodes heard of, three at a time are asked for nodes near the target, until
-the nearest sixteen have answered. Nothing that is answered makes it ask more than a fixed number of nodes."""
+"""A lookup: the closest known nodes are queried, three at a time, for nodes near the target, until the closest sixteen
+have answered. The number of nodes queried is bounded whatever they answer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _DISTANCES = 3
 
 
 class LookupQuery(NamedTuple):
-    """Ask this node for nodes at these distances from it."""
+    """A FINDNODE to send: the node, and the distances from it."""
 
     contact: Contact
     distances: tuple[int, ...]
@@ -23,18 +23,18 @@ class LookupQuery(NamedTuple):
 
 @dataclass
 class Lookup:
-    """The state of one walk. `own` is our node id, which is never asked."""
+    """The state of one lookup. `own` is our node id, which is never queried."""
 
     target: NodeId
     own: NodeId
     seen: dict[NodeId, Contact] = field(default_factory=dict)
     queried: set[NodeId] = field(default_factory=set)
-    waiting: set[NodeId] = field(default_factory=set)
+    in_flight: set[NodeId] = field(default_factory=set)
     answered: set[NodeId] = field(default_factory=set)
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
-        """Hears of nodes."""
+        """Adds nodes that were seen."""
         for contact in contacts:
             if contact.node_id != self.own:
                 self.seen.setdefault(contact.node_id, contact)
@@ -43,35 +43,35 @@ class Lookup:
             self.seen = {contact.node_id: contact for contact in kept}
 
     def next_queries(self) -> list[LookupQuery]:
-        """Whom to ask now; each node is named once."""
-        free = min(CONCURRENCY - len(self.waiting), MAX_QUERIED - len(self.queried))
-        fresh = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
-        for contact in fresh:
+        """The queries to send now; each node is queried once."""
+        free = min(CONCURRENCY - len(self.in_flight), MAX_QUERIED - len(self.queried))
+        unqueried = [contact for contact in self._nearest() if contact.node_id not in self.queried][: max(free, 0)]
+        for contact in unqueried:
             self.queried.add(contact.node_id)
-            self.waiting.add(contact.node_id)
-        return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in fresh]
+            self.in_flight.add(contact.node_id)
+        return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
     def add_answer(self, node: NodeId, found: Iterable[Contact]) -> None:
-        """Takes the nodes that one has answered."""
-        self.waiting.discard(node)
+        """Adds the nodes that a node answered with."""
+        self.in_flight.discard(node)
         self.answered.add(node)
         self.add(found)
 
     def add_failure(self, node: NodeId) -> None:
-        """One did not answer."""
-        self.waiting.discard(node)
+        """The node did not answer."""
+        self.in_flight.discard(node)
         self.failed.add(node)
 
     @property
     def is_done(self) -> bool:
-        """Whether nobody is left to be asked or waited for."""
-        if self.waiting:
+        """Whether no node is left to query or to wait for."""
+        if self.in_flight:
             return False
         return len(self.queried) >= MAX_QUERIED or all(contact.node_id in self.queried for contact in self._nearest())
 
     @property
     def result(self) -> list[Contact]:
-        """The nearest nodes that answered, nearest first."""
+        """The closest nodes that answered, closest first."""
         return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:RESULT_SIZE]
 
     def _nearest(self) -> list[Contact]:
@@ -82,8 +82,7 @@ class Lookup:
 
 
 def query_distances(node: NodeId, target: NodeId) -> tuple[int, ...]:
-    """The distances from a node at which nodes near the target are, the best first: the target's own, then those next
-    to it."""
+    """The distances from a node at which nodes near the target are: the target's own first, then those next to it."""
     middle = log_distance(node, target)
     found = [middle]
     step = 1

@@ -1,4 +1,4 @@
-"""The messages of discovery v5.1: a type byte, then an RLP list that begins with the request's id."""
+"""The messages of discovery v5.1: a type byte, then an RLP list that begins with the request id."""
 
 import ipaddress
 from collections.abc import Callable, Iterable
@@ -8,25 +8,25 @@ from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.protocol import rlp
 
 MAX_RECORDS = 16
-"""Records in all answers to one FINDNODE."""
+"""Records in all responses to one FINDNODE."""
 MAX_DISTANCES = 32
 _MAX_REQUEST_ID_BYTES = 8
 _RECORDS_PER_MESSAGE = 3
 
 
 class MessageError(ValueError):
-    """Not a message of a kind that we know, or of a wrong form."""
+    """Not a known message, or a malformed one."""
 
 
 class Ping(NamedTuple):
-    """Are you alive? My record is of this version."""
+    """PING: liveness check with the sequence number of our record."""
 
     request_id: bytes
     enr_seq: int
 
 
 class Pong(NamedTuple):
-    """I am, my record is of this version, and I see you at this address."""
+    """PONG: the sender's sequence number, and the endpoint at which it sees us."""
 
     request_id: bytes
     enr_seq: int
@@ -35,14 +35,14 @@ class Pong(NamedTuple):
 
 
 class FindNode(NamedTuple):
-    """Which nodes do you know at these distances from yourself?"""
+    """FINDNODE: requests nodes at these distances from the receiver."""
 
     request_id: bytes
     distances: tuple[int, ...]
 
 
 class Nodes(NamedTuple):
-    """Some of the nodes asked for, one of `total` answers; the records are encoded."""
+    """NODES: encoded records, in one of `total` responses."""
 
     request_id: bytes
     total: int
@@ -50,7 +50,7 @@ class Nodes(NamedTuple):
 
 
 class TalkRequest(NamedTuple):
-    """A question of another protocol."""
+    """TALKREQ: a request of another protocol."""
 
     request_id: bytes
     protocol: bytes
@@ -58,7 +58,7 @@ class TalkRequest(NamedTuple):
 
 
 class TalkResponse(NamedTuple):
-    """Its answer, empty when the protocol is not spoken."""
+    """TALKRESP: its response, empty when the protocol is not supported."""
 
     request_id: bytes
     response: bytes
@@ -70,18 +70,18 @@ Discv5Message = Discv5Request | Discv5Response
 
 
 def encode(message: Discv5Message) -> bytes:
-    """The bytes to be sealed."""
+    """Encodes a message, to be encrypted."""
     kind = _KINDS[type(message)]
     return bytes((kind,)) + rlp.encode_list([rlp.encode_bytes(message.request_id), *_fields(message)])
 
 
-def decode(plain: bytes) -> Discv5Message:
-    """Reads a message that was opened; MessageError says what is wrong with it."""
-    if not plain or plain[0] not in _READERS:
-        raise MessageError(f"message of type {plain[0] if plain else 'none'}")
-    count, reader = _READERS[plain[0]]
+def decode(plaintext: bytes) -> Discv5Message:
+    """Decodes a decrypted message. Raises MessageError."""
+    if not plaintext or plaintext[0] not in _READERS:
+        raise MessageError(f"message of type {plaintext[0] if plaintext else 'none'}")
+    count, reader = _READERS[plaintext[0]]
     try:
-        items = rlp.split(plain, 1)
+        items = rlp.split(plaintext, 1)
         if len(items) != count:
             raise MessageError(f"message of {len(items)} items")
         request_id = _bytes(items[0])
@@ -93,7 +93,7 @@ def decode(plain: bytes) -> Discv5Message:
 
 
 def nodes_messages(request_id: bytes, records: Iterable[bytes]) -> list[Nodes]:
-    """The answers to a FINDNODE, few enough records in each for the largest packet."""
+    """The responses to a FINDNODE, with few enough records in each for the largest packet."""
     chosen = tuple(records)[:MAX_RECORDS]
     starts = range(0, max(len(chosen), 1), _RECORDS_PER_MESSAGE)
     return [Nodes(request_id, len(starts), chosen[at : at + _RECORDS_PER_MESSAGE]) for at in starts]
@@ -122,7 +122,7 @@ def _bytes(item: bytes) -> bytes:
 
 
 def _number(item: bytes, size: int = 8) -> int:
-    """A number; leading zeros are let pass, as other nodes do."""
+    """A number; leading zeros are accepted, as other implementations do."""
     raw = _bytes(item)
     if len(raw) > size:
         raise MessageError(f"number of {len(raw)} bytes")

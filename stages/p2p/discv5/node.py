@@ -1,5 +1,5 @@
-"""The discovery node: datagrams and ticks in; datagrams, found nodes of our chain, and nodes worth keeping out. It
-answers others, keeps its table alive, walks the network while peers are wanted, and learns its own address."""
+"""The discovery node: datagrams and ticks come in; datagrams, nodes of our chain, and nodes worth storing go out. It
+answers requests, revalidates its table, does lookups while peers are wanted, and learns its external address."""
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
@@ -8,36 +8,43 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, is_plausible_ip, is_within
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import ActiveCalls, CallPurpose, CallResult, OutgoingCall, OutgoingPacket
+from rollup_node.stages.p2p.discv5.calls import (
+    ActiveCalls,
+    CallPurpose,
+    CallResult,
+    OutgoingCall,
+    OutgoingPacket,
+    ResponseStatus,
+)
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
-from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter
 from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
 from rollup_node.stages.p2p.discv5.table import RoutingTable
+from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets
 
 LOOKUP_INTERVAL = 5.0
-"""Between two walks while peers are wanted; the first few follow each other faster."""
+"""Seconds between lookups while peers are wanted; the first few follow each other faster."""
 REFRESH_INTERVAL = 600.0
-"""Between two walks that only keep the table fresh."""
+"""Seconds between lookups that only refresh the table."""
 REEMIT_SECONDS = 600.0
 ENOUGH_LIVE = 8
-"""With fewer live nodes than this in the table the bootnodes are asked, ever less often."""
+"""With fewer live nodes in the table the bootnodes are queried, ever less often."""
 MAX_LOOKUPS = 4
 _FIRST_LOOKUP_INTERVAL = 0.5
 _BOOTNODE_INTERVALS = (2.0, 60.0)
-_PACKETS_PER_SECOND = (200.0, 500.0)
+_PACKETS_PER_HOST = (200.0, 500.0, 2048)
 _MAX_REVALIDATIONS = 8
 _MAX_CANDIDATES = 128
 _MAX_EMITTED = 2048
 
 
 class ChainNodeFound(NamedTuple):
-    """A node of our chain that has proved to be where its record says; `tcp` is where libp2p reaches it."""
+    """A node of our chain that has proved to be at the address in its record; `tcp` is its libp2p endpoint."""
 
     record: Enr
     tcp: Endpoint
@@ -66,8 +73,8 @@ Discv5Output = OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnr
 
 @dataclass(frozen=True)
 class Discv5Settings:
-    """Nothing is sent outside of the networks `restricted_to` (empty: any). `versions`: the IP versions of our socket;
-    `learns_address`: whether the majority of PONGs may move our record."""
+    """Nothing is sent outside of `allowed_networks` (empty: any). `ip_versions` are those of our socket;
+    `learn_address` lets a majority of PONGs change our record."""
 
     chain_id: int
     allowed_networks: tuple[Subnet, ...] = ()
@@ -76,7 +83,7 @@ class Discv5Settings:
 
 
 class TableStats(NamedTuple):
-    """The nodes in the table: all, those alive, and of these by what their records say of their chain."""
+    """The number of nodes in the table, of live ones, and of these by the chain in their record."""
 
     nodes: int
     live: int
@@ -86,8 +93,8 @@ class TableStats(NamedTuple):
 
 
 class Discv5Node:
-    """One node. `now` is monotonic seconds everywhere. `drops` counts the datagrams that went no further; `wanted`
-    says whether more peers are sought."""
+    """Our node. Times are monotonic seconds. `drops` counts dropped datagrams by reason; `peers_wanted` says whether
+    more peers are sought."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
         self.settings = settings
@@ -101,7 +108,7 @@ class Discv5Node:
         self.lookups: list[Lookup] = []
         self._random = random
         self._learn_address = settings.learn_address
-        self._limit = KeyedRateLimiter(*_PACKETS_PER_SECOND)
+        self._packet_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_PACKETS_PER_HOST)
         self._bootnodes: dict[NodeId, Contact] = {}
         self._candidates: OrderedDict[NodeId, Contact] = OrderedDict()
         self._emitted: OrderedDict[NodeId, tuple[int, float]] = OrderedDict()
@@ -110,24 +117,24 @@ class Discv5Node:
         self._lookup_due = self._refresh_due = 0.0
         self._lookup_interval = _FIRST_LOOKUP_INTERVAL
 
-    # --- what comes in ---------------------------------------------------------------------------------------------
+    # --- input and output ---------------------------------------------------------------------------------------------
 
     def receive_datagram(self, datagram: bytes, sender: Endpoint, now: float) -> None:
-        """Takes a datagram; nothing that it holds can fail."""
+        """Handles a datagram; whatever it holds raises nothing."""
         dropped = self._handle_datagram(datagram, sender, now)
         if dropped is not None:
             self.drops[dropped] += 1
 
     def tick(self, now: float) -> None:
         """Does what is due; to be called several times a second."""
-        for outcome in self.calls.expire(self.local_enr.enr, now):
-            self._handle_result(outcome, now)
+        for result in self.calls.expire(self.local_enr.enr, now):
+            self._handle_result(result, now)
         self._query_bootnodes(now)
         self._revalidate(now)
         self._start_due_lookup(now)
 
     def take_outputs(self) -> list[Discv5Output]:
-        """What has come of it, in order; each output is given once."""
+        """Returns the outputs since the last call, in order."""
         for sending in self.calls.outbox:
             self._send(sending)
         self.calls.outbox.clear()
@@ -136,26 +143,26 @@ class Discv5Node:
         return outputs
 
     def add_bootnodes(self, contacts: Iterable[Contact]) -> None:
-        """Nodes to begin with, asked whenever few others are known."""
+        """Adds bootnodes, which are queried whenever few live nodes are known."""
         others = [contact for contact in contacts if contact.node_id != self.codec.node_id]
         self._bootnodes.update({contact.node_id: contact for contact in others if self._may_reach(contact.endpoint)})
         self._bootnodes_due, self._bootnode_interval = 0.0, _BOOTNODE_INTERVALS[0]
 
     def add_known_nodes(self, records: Iterable[Enr], now: float) -> None:
-        """Nodes known from before; they are asked whether they are still there."""
+        """Adds nodes from before a restart; they are pinged before they count as live."""
         for record in records:
             contact = record.contact(self.settings.ip_versions)
             if contact is not None and self._may_reach(contact.endpoint):
                 self.table.add_seen_node(record, now)
 
     def set_address(self, advertised: AdvertisedEndpoint) -> None:
-        """Our address is known (from a router), and not to be learned any more."""
+        """Sets our address (from a gateway); it is not learned from PONGs any more."""
         self._learn_address = False
         if self.local_enr.update(advertised):
             self._local_enr_updated()
 
     def start_lookup(self, target: NodeId, now: float) -> Lookup | None:
-        """Begins a walk to a target; None if there are too many, or nobody to begin with."""
+        """Starts a lookup; None when there are too many, or no nodes to start with."""
         seeds = self.table.closest(target, RESULT_SIZE)
         if not seeds or len(self.lookups) >= MAX_LOOKUPS:
             return None
@@ -167,29 +174,29 @@ class Discv5Node:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is waited for, so that ticks matter."""
+        """Whether a response is awaited, so that ticks matter."""
         return bool(len(self.calls) or self._candidates)
 
     def table_stats(self) -> TableStats:
-        """Who is in the table."""
+        """Counts the nodes in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
         absent = chains.count(None)
         return TableStats(len(self.table), len(chains), ours, len(chains) - ours - absent, absent)
 
-    # --- answering -------------------------------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------------------------
 
     def _handle_datagram(self, datagram: bytes, sender: Endpoint, now: float) -> PacketDrop | None:
         if not self._may_reach(sender):
             return PacketDrop.RESTRICTED
-        if not self._limit.take(host_prefix(sender.ip), now):
+        if not self._packet_limits[host_prefix(sender.ip)].allow(now):
             return PacketDrop.TOO_MANY
         received = self.codec.decode(datagram, sender, now)
         if isinstance(received, PacketDrop):
             return received
         if isinstance(received, WhoAreYou):
             is_ours = self.calls.handle_whoareyou(received, sender, self.local_enr.enr, now)
-            return None if is_ours else PacketDrop.NOT_ASKED_FOR
+            return None if is_ours else PacketDrop.UNSOLICITED
         if isinstance(received, MessagePacket):
             return self._send_whoareyou(received, sender, now)
         return self._handle_message(received, now)
@@ -202,71 +209,71 @@ class Discv5Node:
         self._send(OutgoingPacket(challenge, sender))
         return None
 
-    def _handle_message(self, delivered: AuthenticMessage, now: float) -> PacketDrop | None:
-        self._add_handshake_enr(delivered, now)
-        message = delivered.message
+    def _handle_message(self, received: AuthenticMessage, now: float) -> PacketDrop | None:
+        self._add_handshake_enr(received, now)
+        message = received.message
         if isinstance(message, messages.Ping):
-            sender = delivered.endpoint
+            sender = received.endpoint
             pong = messages.Pong(message.request_id, self.local_enr.enr.seq, sender.ip, sender.port)
-            self._reply(delivered, [pong])
-            self._fetch_newer_enr(delivered.node, delivered.endpoint, message.enr_seq, now)
+            self._reply(received, [pong])
+            self._fetch_newer_enr(received.node, received.endpoint, message.enr_seq, now)
         elif isinstance(message, messages.FindNode):
-            records = self._neighbours(message.distances, delivered)
-            self._reply(delivered, messages.nodes_messages(message.request_id, records))
+            records = self._neighbours(message.distances, received)
+            self._reply(received, messages.nodes_messages(message.request_id, records))
         elif isinstance(message, messages.TalkRequest):
-            self._reply(delivered, [messages.TalkResponse(message.request_id, b"")])
+            self._reply(received, [messages.TalkResponse(message.request_id, b"")])
         else:
-            outcome = self.calls.handle_response(delivered, self.local_enr.enr, now)
-            if outcome is False:
-                return PacketDrop.NOT_ASKED_FOR
-            if isinstance(outcome, CallResult):
-                self._handle_result(outcome, now)
+            result = self.calls.handle_response(received, self.local_enr.enr, now)
+            if result is ResponseStatus.UNSOLICITED:
+                return PacketDrop.UNSOLICITED
+            if isinstance(result, CallResult):
+                self._handle_result(result, now)
         return None
 
-    def _neighbours(self, distances: tuple[int, ...], asker: AuthenticMessage) -> list[bytes]:
-        """The records for an answer; nodes of local networks are told on these only."""
-        found = [self.local_enr.enr.raw] if 0 in distances else []
+    def _neighbours(self, distances: tuple[int, ...], request: AuthenticMessage) -> list[bytes]:
+        """The records for a NODES response; nodes of local networks are passed on within these only."""
+        records = [self.local_enr.enr.raw] if 0 in distances else []
         for record in self.table.at_distances(distance for distance in distances if distance):
             contact = record.contact(self.settings.ip_versions)
-            if record.node_id != asker.node and contact and is_plausible_ip(contact.endpoint.ip, asker.endpoint.ip):
-                found.append(record.raw)
-        return found
+            if record.node_id != request.node and contact and is_plausible_ip(contact.endpoint.ip, request.endpoint.ip):
+                records.append(record.raw)
+        return records
 
-    def _reply(self, asked: AuthenticMessage, answers: Iterable[messages.Discv5Message]) -> None:
-        for answer in answers:
-            sealed = self.codec.encode_message(asked.node, asked.endpoint, messages.encode(answer))
-            if sealed is not None:
-                self._send(OutgoingPacket(sealed.datagram, asked.endpoint))
+    def _reply(self, request: AuthenticMessage, responses: Iterable[messages.Discv5Message]) -> None:
+        for response in responses:
+            packet = self.codec.encode_message(request.node, request.endpoint, messages.encode(response))
+            if packet is not None:
+                self._send(OutgoingPacket(packet.datagram, request.endpoint))
 
-    # --- asking ----------------------------------------------------------------------------------------------------
+    # --- calls ----------------------------------------------------------------------------------------------------
 
     def _submit(self, call: OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _handle_result(self, outcome: CallResult, now: float) -> None:
-        """Takes what came of a call."""
-        call = outcome.call
+    def _handle_result(self, result: CallResult, now: float) -> None:
+        """Handles the end of a call."""
+        call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
-        if outcome.answered:
+        if result.answered:
             for record in call.records.values():
                 self._add_seen_enr(record, endpoint.ip, now)
             if call.contact.record is not None:
                 self._add_seen_enr(call.contact.record, endpoint.ip, now)
-            self._mark_verified(outcome, call.records.get(node) or call.contact.record, now)
-            if outcome.pong is not None:
-                self._add_ip_vote(outcome.pong, node, endpoint, now)
-                self._fetch_newer_enr(node, endpoint, outcome.pong.enr_seq, now)
+            self._mark_verified(result, call.records.get(node) or call.contact.record, now)
+            if result.pong is not None:
+                self._add_ip_vote(result.pong, node, endpoint, now)
+                self._fetch_newer_enr(node, endpoint, result.pong.enr_seq, now)
         elif self.table.record_failure(node, now) is not None:
             self._emitted.pop(node, None)
             self._outputs.append(NodeGone(node))
         if call.lookup is not None:
-            self._continue_lookup(call.lookup, outcome, now)
+            self._continue_lookup(call.lookup, result, now)
 
-    def _continue_lookup(self, lookup: Lookup, outcome: CallResult, now: float) -> None:
-        node = outcome.call.contact.node_id
-        if outcome.answered:
-            contacts = (record.contact(self.settings.ip_versions) for record in outcome.call.records.values())
-            seen = outcome.call.contact.endpoint.ip
+    def _continue_lookup(self, lookup: Lookup, result: CallResult, now: float) -> None:
+        node = result.call.contact.node_id
+        if result.answered:
+            contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
+            seen = result.call.contact.endpoint.ip
             lookup.add_answer(node, [contact for contact in contacts if contact and self._is_usable(contact, seen)])
         else:
             lookup.add_failure(node)
@@ -282,28 +289,28 @@ class Discv5Node:
             self.lookups.remove(lookup)
 
     def _fetch_newer_enr(self, node: NodeId, endpoint: Endpoint, seq: int, now: float) -> None:
-        """Asks a node in the table for its record if there is a newer one."""
+        """Requests a table node's record when it has a newer version."""
         entry = self.table.get(node)
         if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.has_call(node):
             self._submit(OutgoingCall(entry.contact, CallPurpose.FETCH, (0,)), now)
 
-    # --- knowing ---------------------------------------------------------------------------------------------------
+    # --- known nodes ---------------------------------------------------------------------------------------------------
 
-    def _add_handshake_enr(self, delivered: AuthenticMessage, now: float) -> None:
-        """Hears of a node by its own handshake, if its record names the address that it uses."""
-        record = delivered.record
+    def _add_handshake_enr(self, received: AuthenticMessage, now: float) -> None:
+        """Adds the sender of a handshake if its record has the address that it uses."""
+        record = received.record
         contact = record.contact(self.settings.ip_versions) if record else None
-        if record is not None and contact is not None and contact.endpoint == delivered.endpoint:
-            self._add_seen_enr(record, delivered.endpoint.ip, now)
+        if record is not None and contact is not None and contact.endpoint == received.endpoint:
+            self._add_seen_enr(record, received.endpoint.ip, now)
 
-    def _add_seen_enr(self, record: Enr, teller: IpAddress, now: float) -> None:
-        """Hears of a node that is not yet proved to be where its record says."""
+    def _add_seen_enr(self, record: Enr, sender: IpAddress, now: float) -> None:
+        """Adds a node that has not yet proved to be at the address in its record."""
         node = record.node_id
         member = self.table.get_member(node)
         if node == self.codec.node_id or (member is not None and member.record.seq >= record.seq):
             return
         contact = record.contact(self.settings.ip_versions)
-        if contact is None or not self._is_usable(contact, teller):
+        if contact is None or not self._is_usable(contact, sender):
             return
         self.table.add_seen_node(record, now)
         if self.peers_wanted and self._is_ours(record) and self._emitted.get(node, (-1, 0.0))[0] < record.seq:
@@ -312,14 +319,14 @@ class Discv5Node:
                 self._candidates.popitem(last=False)
         self._revalidate(now)
 
-    def _mark_verified(self, outcome: CallResult, record: Enr | None, now: float) -> None:
+    def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
         """A node has answered at the address that was called."""
-        node, endpoint = outcome.call.contact.node_id, outcome.call.contact.endpoint
+        node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
             if not self.table.has_live:
                 self._refresh_due, self._lookup_interval = now, _FIRST_LOOKUP_INTERVAL
-            self.table.record_answer(node, now, is_check=outcome.pong is not None)
+            self.table.record_answer(node, now, is_check=result.pong is not None)
             record = entry.record
         contact = record.contact(self.settings.ip_versions) if record else None
         if record is not None and contact is not None and contact.endpoint == endpoint:
@@ -352,7 +359,8 @@ class Discv5Node:
             self._local_enr_updated()
 
     def _local_enr_updated(self) -> None:
-        """Tells of our new record; others get it by new handshakes, those that do not have us in their table too."""
+        """Announces our new record. Sessions are dropped, as other nodes get the record by new handshakes, also those
+        that do not have us in their table."""
         self.codec.sessions.clear()
         self._outputs.append(LocalEnrUpdated(self.local_enr.enr))
 
@@ -360,7 +368,7 @@ class Discv5Node:
         chain = record.opstack
         return chain is not None and chain.chain_id == self.settings.chain_id and chain.version == 0
 
-    # --- what is due -----------------------------------------------------------------------------------------------
+    # --- periodic work -----------------------------------------------------------------------------------------------
 
     def _query_bootnodes(self, now: float) -> None:
         if now < self._bootnodes_due or not self._bootnodes:
@@ -377,12 +385,12 @@ class Discv5Node:
                 self._submit(OutgoingCall(contact, CallPurpose.FETCH, (0,)), now)
 
     def _revalidate(self, now: float) -> None:
-        """Asks nodes of the table, then candidates, whether they are alive."""
-        for _ in range(_MAX_REVALIDATIONS - self.calls.count(CallPurpose.CHECK)):
+        """Pings nodes of the table, then candidates."""
+        for _ in range(_MAX_REVALIDATIONS - self.calls.count(CallPurpose.REVALIDATE)):
             contact = self._next_to_ping(now)
             if contact is None:
                 return
-            self._submit(OutgoingCall(contact, CallPurpose.CHECK), now)
+            self._submit(OutgoingCall(contact, CallPurpose.REVALIDATE), now)
 
     def _next_to_ping(self, now: float) -> Contact | None:
         due = self.table.next_to_revalidate(now)
@@ -395,7 +403,8 @@ class Discv5Node:
         return None
 
     def _start_due_lookup(self, now: float) -> None:
-        """Begins a walk: near ourselves to keep the table fresh, to anywhere while peers are wanted."""
+        """Starts a lookup that is due: near ourselves to refresh the table, at a random target while peers are
+        wanted."""
         if now >= self._refresh_due and len(self.table):
             self._refresh_due = now + REFRESH_INTERVAL
             self.start_lookup(self.codec.node_id, now)
@@ -404,15 +413,15 @@ class Discv5Node:
                 self._lookup_interval = min(1.5 * self._lookup_interval, LOOKUP_INTERVAL)
             self._lookup_due = now + self._lookup_interval
 
-    # --- what goes out ---------------------------------------------------------------------------------------------
+    # --- sending ---------------------------------------------------------------------------------------------
 
     def _may_reach(self, endpoint: Endpoint) -> bool:
         if endpoint.ip.version not in self.settings.ip_versions or not endpoint.port:
             return False
         return not self.settings.allowed_networks or is_within(endpoint.ip, self.settings.allowed_networks)
 
-    def _is_usable(self, contact: Contact, teller: IpAddress) -> bool:
-        return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, teller)
+    def _is_usable(self, contact: Contact, sender: IpAddress) -> bool:
+        return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, sender)
 
     def _send(self, sending: OutgoingPacket) -> None:
         if self._may_reach(sending.endpoint):

@@ -1,5 +1,5 @@
-"""Sealing and opening packets: messages go out under the session's keys, or as random bytes that make the other end ask
-who we are; what comes in is opened, challenged, or dropped with a reason."""
+"""The packet codec: messages are encrypted with the session's keys, or sent as random bytes that make the remote end
+ask who we are (WHOAREYOU); incoming packets are decrypted, challenged, or dropped with a reason."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -8,7 +8,6 @@ from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.contact import Contact, Endpoint, NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
-from rollup_node.stages.p2p.discv5.limits import KeyedRateLimiter, TokenBucket
 from rollup_node.stages.p2p.discv5.sessions import (
     CHALLENGE_TIMEOUT,
     Challenge,
@@ -17,28 +16,29 @@ from rollup_node.stages.p2p.discv5.sessions import (
     RandomBytes,
     Sessions,
 )
+from rollup_node.stages.p2p.gating.token_bucket import KeyedTokenBuckets, TokenBucket
 
-_WHOAREYOU_PER_HOST = (20.0, 60.0)
+_WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
 _WHOAREYOU_TOTAL = (300.0, 600.0)
 
 
 class PacketDrop(Enum):
-    """Why a datagram went no further."""
+    """Why a datagram was dropped; the values are the label `reason` of a metric and shown by `p2p doctor`."""
 
     NOT_A_PACKET = "not a packet"
     NOT_A_MESSAGE = "not a message"
     RESTRICTED = "outside the allowed networks"
     TOO_MANY = "too many from this address"
     TOO_MANY_CHALLENGES = "too many challenges"
-    NOT_ASKED_FOR = "not asked for"
-    REPEATED = "seen before"
+    UNSOLICITED = "not asked for"
+    REPLAYED = "seen before"
     BAD_HANDSHAKE = "bad handshake"
-    OWN_NAME = "sent in our own name"
+    OWN_ID = "sent in our own name"
 
 
 class AuthenticMessage(NamedTuple):
-    """A message of a node that has proved its identity and that it receives at this address; `record` is the node's
-    own if a handshake brought or used one."""
+    """A message of a node that has proved its identity, and that it receives packets at this address; `record` is the
+    node's own if the handshake sent or used one."""
 
     node: NodeId
     endpoint: Endpoint
@@ -54,11 +54,11 @@ class EncodedPacket(NamedTuple):
 
 
 DecodedPacket = AuthenticMessage | packets.WhoAreYou | packets.MessagePacket | PacketDrop
-"""A message packet means that it could not be opened and should be challenged."""
+"""A message packet could not be decrypted and should be answered with WHOAREYOU."""
 
 
 class PacketCodec:
-    """Sessions and challenges of one node, whose private key is `secret`."""
+    """Sessions and challenges of our node, whose private key is `secret`."""
 
     def __init__(self, secret: bytes, random: RandomBytes) -> None:
         self._secret = secret
@@ -66,29 +66,29 @@ class PacketCodec:
         self.node_id = crypto.node_id(crypto.public_key(secret))
         self.sessions = Sessions()
         self.challenges = Challenges()
-        self._host_limit = KeyedRateLimiter(*_WHOAREYOU_PER_HOST)
-        self._limit = TokenBucket(*_WHOAREYOU_TOTAL)
+        self._whoareyou_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_WHOAREYOU_PER_HOST)
+        self._whoareyou_total = TokenBucket(*_WHOAREYOU_TOTAL)
 
-    def encode_message(self, node: NodeId, endpoint: Endpoint, plain: bytes) -> EncodedPacket | None:
-        """A message under the session's key; None without a session."""
+    def encode_message(self, node: NodeId, endpoint: Endpoint, plaintext: bytes) -> EncodedPacket | None:
+        """Encrypts a message with the session's key; None without a session."""
         session = self.sessions.newest(node, endpoint)
         if session is None:
             return None
         nonce = session.next_nonce(self._random)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
-        return EncodedPacket(header.packet(crypto.encrypt(session.write_key, nonce, plain, header.data)), nonce)
+        return EncodedPacket(header.packet(crypto.encrypt(session.write_key, nonce, plaintext, header.data)), nonce)
 
     def encode_random(self, node: NodeId) -> EncodedPacket:
-        """A message of random bytes, to be challenged for."""
+        """A packet with random data, which the remote end answers with WHOAREYOU."""
         nonce = self._random(packets.NONCE_SIZE)
         header = packets.message_header(self.node_id, node, nonce, self._random(packets.IV_SIZE))
         return EncodedPacket(header.packet(self._random(packets.RANDOM_MESSAGE_BYTES)), nonce)
 
     def encode_handshake(
-        self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plain: bytes
+        self, contact: Contact, whoareyou: packets.WhoAreYou, record: Enr, plaintext: bytes
     ) -> bytes | None:
-        """The handshake that a challenge asks for, with the message; the session is in force from then on. None if
-        the other's key is none."""
+        """Encodes the handshake that a WHOAREYOU requests, with the message; the session is in force from then on. None
+        when the contact's public key is invalid."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
             shared = crypto.ecdh(contact.public_key, secret)
@@ -105,16 +105,17 @@ class PacketCodec:
             ephemeral_key=ephemeral_key,
             record=record.raw if whoareyou.enr_seq < record.seq else b"",
         )
-        return header.packet(crypto.encrypt(write_key, nonce, plain, header.data))
+        return header.packet(crypto.encrypt(write_key, nonce, plaintext, header.data))
 
     def encode_whoareyou(
         self, packet: packets.MessagePacket, sender: Endpoint, known: Contact | None, now: float
     ) -> bytes | PacketDrop:
-        """The WHOAREYOU for a message that could not be opened, never larger than it. `known` is the sender as far as
-        it is known; at its usual address it is not kept out by a flood of strangers."""
-        if not self._host_limit.take(host_prefix(sender.ip), now):
+        """Encodes the WHOAREYOU for a message that could not be decrypted, never larger than it. `known` is the sender
+        as far as we know it; at its known address the limit over all senders does not apply, so that a flood of
+        strangers does not keep it out."""
+        if not self._whoareyou_limits[host_prefix(sender.ip)].allow(now):
             return PacketDrop.TOO_MANY_CHALLENGES
-        if (known is None or known.endpoint != sender) and not self._limit.take(now):
+        if (known is None or known.endpoint != sender) and not self._whoareyou_total.allow(now):
             return PacketDrop.TOO_MANY_CHALLENGES
         record = known.record if known is not None else None
         seq = record.seq if record is not None else 0
@@ -126,7 +127,7 @@ class PacketCodec:
         return header.packet()
 
     def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
-        """What a datagram is."""
+        """Decodes a datagram."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
@@ -134,27 +135,29 @@ class PacketCodec:
         if isinstance(packet, packets.WhoAreYou):
             return packet
         if packet.source == self.node_id:
-            return PacketDrop.OWN_NAME
+            return PacketDrop.OWN_ID
         if isinstance(packet, packets.HandshakePacket):
             return self._decode_handshake(packet, sender, now)
-        opened = self.sessions.decrypt(packet, sender)
-        if opened is None:
+        decrypted = self.sessions.decrypt(packet, sender)
+        if decrypted is None:
             return packet
         return (
-            PacketDrop.REPEATED if opened.plain is None else _decode_message(packet.source, sender, opened.plain, None)
+            PacketDrop.REPLAYED
+            if decrypted.plaintext is None
+            else _decode_message(packet.source, sender, decrypted.plaintext, None)
         )
 
     def _decode_handshake(self, packet: packets.HandshakePacket, sender: Endpoint, now: float) -> DecodedPacket:
-        """Takes the session of a handshake that answers one of our challenges; any other leaves all as it is."""
+        """Accepts the session of a handshake that answers one of our challenges; any other changes nothing."""
         pending = self.challenges.pending(packet.source, sender, now)
         if not pending:
-            return PacketDrop.NOT_ASKED_FOR
+            return PacketDrop.UNSOLICITED
         try:
-            brought = decode_enr(packet.record) if packet.record else None
+            sent_record = decode_enr(packet.record) if packet.record else None
         except EnrError:
             return PacketDrop.BAD_HANDSHAKE
         for challenge in pending:
-            record = brought or challenge.record
+            record = sent_record or challenge.record
             if (
                 record is None
                 or record.node_id != packet.source
@@ -176,14 +179,14 @@ class PacketCodec:
         except crypto.CryptoError:
             return PacketDrop.BAD_HANDSHAKE
         read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
-        plain = crypto.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
-        if plain is None:
+        plaintext = crypto.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
+        if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE
         session = Discv5Session(write_key, read_key)
         session.accept_nonce(packet.nonce)
         self.sessions.add(packet.source, sender, session)
         self.challenges.remove(packet.source, sender)
-        return _decode_message(packet.source, sender, plain, record)
+        return _decode_message(packet.source, sender, plaintext, record)
 
     def _ephemeral_key(self) -> tuple[bytes, bytes]:
         """A new private key and its public key."""
@@ -195,8 +198,8 @@ class PacketCodec:
                 continue
 
 
-def _decode_message(node: NodeId, endpoint: Endpoint, plain: bytes, record: Enr | None) -> DecodedPacket:
+def _decode_message(node: NodeId, endpoint: Endpoint, plaintext: bytes, record: Enr | None) -> DecodedPacket:
     try:
-        return AuthenticMessage(node, endpoint, messages.decode(plain), record)
+        return AuthenticMessage(node, endpoint, messages.decode(plaintext), record)
     except messages.MessageError:
         return PacketDrop.NOT_A_MESSAGE

@@ -1,6 +1,6 @@
-"""The neighbours of a node: buckets of sixteen by distance, each with a few replacements. Only nodes that have answered
-at the address in their record are told to others; few nodes of one network are let in, so that nobody fills the table
-from a single place."""
+"""The routing table: buckets of sixteen nodes by distance, each with a few replacements. Only nodes that have answered
+at the address in their record are passed on to others [DSC11]; the number of nodes per IP network is limited, so that
+nobody fills the table from one place."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ REPLACEMENTS = 10
 PER_NETWORK_IN_BUCKET = 2
 PER_NETWORK = 10
 REVALIDATION_SECONDS = 300.0
-"""How often a node that answers is asked whether it is alive."""
+"""Interval at which a live node is pinged."""
 RETRY_SECONDS = 10.0
 MAX_FAILURES = 3
 _MAX_CHECKS = 27
@@ -23,8 +23,8 @@ _MAX_CHECKS = 27
 
 @dataclass
 class NodeEntry:
-    """A node in the table. `checks` grows with each answer and falls to a third with each that is missing; at zero it
-    is not alive, or not yet known to be."""
+    """A node in the table. `checks` grows with each answer and falls to a third with each missing one; at zero the node
+    is not live, or not yet known to be."""
 
     record: Enr
     contact: Contact
@@ -34,7 +34,7 @@ class NodeEntry:
 
     @property
     def is_live(self) -> bool:
-        """Whether it has answered and not stopped to."""
+        """Whether the node has answered and still does."""
         return self.checks > 0
 
 
@@ -48,7 +48,7 @@ class Bucket:
 
 
 class RoutingTable:
-    """All buckets around our node id. `versions`: the IP versions by which nodes can be reached."""
+    """All buckets around our node id. `versions` are the IP versions by which nodes can be reached."""
 
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
         self._own = own
@@ -65,26 +65,26 @@ class RoutingTable:
 
     @property
     def live(self) -> list[NodeEntry]:
-        """The nodes known to be alive."""
+        """The live nodes."""
         return [entry for entry in self if entry.is_live]
 
     @property
     def has_live(self) -> bool:
-        """Whether any node is known to be alive."""
+        """Whether there is a live node."""
         return any(entry.is_live for entry in self)
 
     def get(self, node: NodeId) -> NodeEntry | None:
-        """A node in the table, or among the replacements."""
+        """A node in the table or among the replacements."""
         bucket = self._bucket(node)
         return (bucket.entries.get(node) or bucket.replacements.get(node)) if bucket else None
 
     def get_member(self, node: NodeId) -> NodeEntry | None:
-        """A node in the table itself, which checks it."""
+        """A node in the table itself, which is revalidated."""
         bucket = self._bucket(node)
         return bucket.entries.get(node) if bucket else None
 
     def add_seen_node(self, record: Enr, now: float) -> NodeEntry | None:
-        """Hears of a node, or of a newer record of one; its entry, None where it is not let in."""
+        """Adds a node, or a newer record of one; returns its entry, None when it is not admitted."""
         known = self.get(record.node_id)
         if known is not None and record.seq <= known.record.seq:
             return known
@@ -99,7 +99,7 @@ class RoutingTable:
         return self._add(NodeEntry(record, contact, revalidate_at=now))
 
     def record_answer(self, node: NodeId, now: float, *, is_check: bool) -> None:
-        """A node has answered at its address, if `is_check` with a PONG, which tells the version of its record too."""
+        """A node has answered at its address; `is_check` if with a PONG, which also confirms its sequence number."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MAX_CHECKS)
@@ -108,7 +108,7 @@ class RoutingTable:
                 entry.revalidate_at = now + REVALIDATION_SECONDS
 
     def record_failure(self, node: NodeId, now: float) -> NodeEntry | None:
-        """A node has not answered; the entry if it is out of the table for it."""
+        """A node has not answered; returns the entry if that removes it from the table."""
         entry = self.get(node)
         if entry is None:
             return None
@@ -121,8 +121,8 @@ class RoutingTable:
         return entry
 
     def next_to_revalidate(self, now: float) -> NodeEntry | None:
-        """The node whose check is due for the longest time; it is not named again until it has answered or failed, or
-        some time has passed."""
+        """The node whose revalidation is due for the longest time; it is not returned again until it has answered or
+        failed, or some time has passed."""
         found = min(self, key=lambda entry: entry.revalidate_at, default=None)
         if found is None or found.revalidate_at > now:
             return None
@@ -130,7 +130,7 @@ class RoutingTable:
         return found
 
     def closest(self, target: NodeId, count: int) -> list[Contact]:
-        """The nodes nearest to a target, live or not known to be dead."""
+        """The nodes closest to a target that are live or not known to be dead."""
         usable = [entry.contact for entry in self if entry.is_live or not entry.failures]
         return sorted(usable, key=lambda contact: xor_distance(contact.node_id, target))[:count]
 
@@ -159,7 +159,7 @@ class RoutingTable:
         return entry
 
     def _remove(self, node: NodeId) -> None:
-        """Takes a node out; the replacement that was live, or was heard of last, moves up."""
+        """Removes a node; the replacement that was live, or seen last, moves up."""
         bucket = self._bucket(node)
         if bucket is None:
             return

@@ -1,5 +1,5 @@
-"""Which peers to let go when there are too many (node-behaviour 13.10). Protected and new peers stay, and of the others
-the low tide is kept, as libp2p does it: a crowd of newcomers never drives out those who have been here for long."""
+"""The connection manager: which peers are trimmed when there are too many [NET8]. Protected peers and new ones stay; of
+the others only as many as the low-water mark are kept, as in go-libp2p, so that newcomers never drive out old peers."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 SILENCE_PERIOD = 60.0
-"""Seconds between two trimmings."""
+"""Seconds between two trims."""
 
 
 class TrimCandidate(NamedTuple):
-    """A connected peer: since when (monotonic seconds), who dialled, open streams."""
+    """A connected peer: `opened_at` in monotonic seconds, `inbound` if it dialled us, its number of streams."""
 
     peer: PeerId
     opened_at: float
@@ -23,7 +23,7 @@ class TrimCandidate(NamedTuple):
 
 @dataclass
 class ConnectionManager:
-    """Tags and protections of peers, and the choice of whom to close. `grace` in seconds."""
+    """Tags and protections of peers. `grace_period` in seconds."""
 
     low_water: int
     high_water: int
@@ -33,23 +33,23 @@ class ConnectionManager:
     _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
-        """Keeps a peer from being trimmed for as long as any protection is in force."""
+        """Protects a peer from trimming until every tag of its protection is removed."""
         self._protected[peer].add(tag)
 
     def unprotect(self, peer: PeerId, tag: str) -> None:
-        """Takes one protection away."""
+        """Removes one tag of a peer's protection."""
         tags = self._protected.get(peer, set())
         tags.discard(tag)
         if not tags:
             self._protected.pop(peer, None)
 
     def is_protected(self, peer: PeerId, tag: str | None = None) -> bool:
-        """Whether a peer is protected at all, or by this tag."""
+        """Whether a peer is protected, by any tag or by this one."""
         tags = self._protected.get(peer, set())
         return bool(tags) if tag is None else tag in tags
 
     def tag(self, peer: PeerId, name: str, value: int) -> None:
-        """Gives a peer worth under a name (0 takes it away); peers of less worth go first."""
+        """Sets the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
         if value:
             self._tags[peer][name] = value
         elif peer in self._tags:
@@ -58,22 +58,23 @@ class ConnectionManager:
                 del self._tags[peer]
 
     def remove_tags(self, peer: PeerId) -> None:
-        """Drops the tags of a peer that is gone; protections stay."""
+        """Removes the tags of a disconnected peer; its protection stays."""
         self._tags.pop(peer, None)
 
     def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
-        """The peers to close now; none within the silence after the last trimming."""
+        """The peers to disconnect now; none within the silence period after a trim."""
         peers = list(connected)
         if len(peers) <= self.high_water or (self._last_trim is not None and now - self._last_trim < SILENCE_PERIOD):
             return []
         self._last_trim = now
-        loose = [
+        candidates = [
             peer for peer in peers if not self.is_protected(peer.peer) and now - peer.opened_at >= self.grace_period
         ]
-        loose.sort(key=self._trim_order)
-        return [peer.peer for peer in loose[: max(0, len(loose) - self.low_water)]]
+        candidates.sort(key=self._trim_order)
+        return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
 
     def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
-        """Least first: by tags, who dialled, streams, and age."""
+        """Sort key, first trimmed first: sum of tag values, then peers that we dialled before inbound ones, then
+        streams, then age."""
         value = sum(self._tags.get(candidate.peer, {}).values())
         return value, not candidate.inbound, candidate.streams, -candidate.opened_at

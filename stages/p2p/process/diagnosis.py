@@ -1,4 +1,4 @@
-"""What `rollup-node p2p doctor` looks at: what decides whether a node has peers and gets blocks from them."""
+"""The diagnosis for `rollup-node p2p doctor`: what decides whether a node has peers and gets blocks from them."""
 
 import time
 from collections import Counter
@@ -17,7 +17,7 @@ MAX_SHOWN = 32
 
 
 class ClosedConnectionInfo(msgspec.Struct, frozen=True):
-    """A connection that ended: why, and after how many seconds."""
+    """A connection that has ended: the reason, and its duration in seconds."""
 
     peer: str
     why: str
@@ -25,8 +25,8 @@ class ClosedConnectionInfo(msgspec.Struct, frozen=True):
 
 
 class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
-    """Discovery: our own record and what it says of our address, the nodes in the table by what their records say of
-    their chain, and the datagrams that went no further by reason."""
+    """Discovery: our own record and its endpoint, the numbers of nodes in the table, and dropped datagrams by
+    reason."""
 
     record: str
     endpoint: str
@@ -38,9 +38,9 @@ class DiscoveryDiagnosis(msgspec.Struct, frozen=True):
 
 
 class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Gossip: the topic that blocks of now are on, peers on and in the mesh of each topic, the mesh below which own
-    blocks go to all peers, blocks accepted and refused since the start, seconds since the last one, how many of our
-    own went out, who signs the chain's blocks, and whom our own key makes us."""
+    """Gossip: the topic of present blocks, peers on and in the mesh of each topic, the mesh size below which own blocks
+    go to all peers, blocks of peers accepted (`accepted_ago`: seconds since the last) and not accepted (`refused`, by
+    failure) since the start, blocks published, and the unsafe block signers on L1 and of our key."""
 
     topic: str
     topics: dict[str, int]
@@ -55,8 +55,8 @@ class GossipDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it; `inbound_ever` counts peers from other machines that have reached us since the start, `observed` our
-    addresses as peers see them, `bans` the seconds left of each ban we issued."""
+    """All of it. `inbound_ever` counts inbound connections from other machines since the start, `observed` our
+    addresses as peers see them; `bans` has the seconds left of each ban."""
 
     peer: str
     chain_id: int
@@ -81,10 +81,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiagnosisService:
-    """Puts a diagnosis together. `discovery` gives it while it runs; `static` names the static peers."""
+    """Collects diagnoses. `discv5` returns the discovery server while it runs."""
 
-    def __init__(self, host: Host, gossip: GossipService, discovery: Callable[[], Discv5Server | None]) -> None:
-        self._host, self._gossip, self._discovery = host, gossip, discovery
+    def __init__(self, host: Host, gossip: GossipService, discv5: Callable[[], Discv5Server | None]) -> None:
+        self._host, self._gossip, self._discv5 = host, gossip, discv5
         self._inbound_ever = 0
         host.subscribe(self._on_host_event)
 
@@ -95,7 +95,7 @@ class DiagnosisService:
         signers: tuple[bytes | None, bytes | None],
         published: int,
     ) -> Diagnosis:
-        """The state now; `signers` are the chain's and our own."""
+        """The present state; `signers` are the unsafe block signers on L1 and of our key."""
         host, now = self._host, time.time()
         connected = host.connections()
         observed = Counter(
@@ -125,8 +125,8 @@ class DiagnosisService:
             + len(host.connection_gater.blocked_ips)
             + len(host.connection_gater.blocked_subnets),
             departed=tuple(
-                ClosedConnectionInfo(peer_id_text(one.peer), one.reason, round(one.seconds, 1))
-                for one in list(host.closed_connections)[-MAX_SHOWN:]
+                ClosedConnectionInfo(peer_id_text(closed.peer), closed.reason, round(closed.seconds, 1))
+                for closed in list(host.closed_connections)[-MAX_SHOWN:]
             ),
             discovery=self._diagnose_discovery(),
             gossip=self._diagnose_gossip(signers, published),
@@ -139,7 +139,7 @@ class DiagnosisService:
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
     def _diagnose_discovery(self) -> DiscoveryDiagnosis | None:
-        server = self._discovery()
+        server = self._discv5()
         if server is None:
             return None
         advertised = server.node.local_enr.advertised

@@ -1,4 +1,4 @@
-"""What the p2p process asks of the engine process: blocks of our chain for peers."""
+"""The client of `engine.payloads`: blocks of our chain, for peers that request them."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 8.0
 
 
 class PayloadClient:
-    """The client of `engine.payloads`."""
+    """Requests payloads from the engine process; a request is repeated until it is answered."""
 
     def __init__(self, bus: Bus) -> None:
         self._last = 0
@@ -20,24 +20,25 @@ class PayloadClient:
         self._client = bus.connect("engine.payloads", self._on_message)
 
     async def read(self, number: int) -> ExecutionPayload | None:
-        """The canonical block of a number, None if there is none; TimeoutError if the engine cannot say in time."""
+        """The canonical block of a number, None if there is none. Raises TimeoutError when the engine process does not
+        answer in time or reports an error."""
         self._last += 1
-        want = PayloadRequest(self._last, number)
-        answer: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
-        self._waiting[want.id] = answer
+        request = PayloadRequest(self._last, number)
+        response: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
+        self._waiting[request.id] = response
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                while not answer.done():
-                    self._client.send(want)
-                    await asyncio.wait((answer,), timeout=RESEND_SECONDS)
+                while not response.done():
+                    self._client.send(request)
+                    await asyncio.wait((response,), timeout=RESEND_SECONDS)
         finally:
-            del self._waiting[want.id]
-        found = answer.result()
+            del self._waiting[request.id]
+        found = response.result()
         if found.error is not None:
             raise TimeoutError(found.error)
         return found.payload
 
     def _on_message(self, message: Any) -> None:
-        answer = self._waiting.get(message.id)
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+        response = self._waiting.get(message.id)
+        if response is not None and not response.done():
+            response.set_result(message)

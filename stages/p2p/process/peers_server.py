@@ -1,4 +1,4 @@
-"""THE PEER CALLS: what each `opp2p_*` method does (node-behaviour 1.8)."""
+"""The server of `p2p.control`: what each `opp2p_*` method does [RPC67 to RPC84]."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,15 +13,12 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.discv5.io.udp_server import Discv5Server
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError
+from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostApi
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import (
-    CONNECTED,
-    NOT_CONNECTED,
-    UNKNOWN_DIRECTION,
+    Connectedness,
     PeerDump,
     PeerInfo,
     PeerStats,
@@ -40,7 +37,7 @@ SERVER_ERROR, INVALID_PARAMETER = -32000, -32602
 
 
 class PeerApiError(Exception):
-    """An error to answer with."""
+    """An error response with its JSON-RPC code."""
 
     def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
         super().__init__(text)
@@ -48,30 +45,31 @@ class PeerApiError(Exception):
 
 
 class PeerDirectory:
-    """What is known of peers, put together from all who know something. `discovery` gives it while it runs."""
+    """What is known of peers, from the host, gossip, scores and discovery. `discv5` returns the discovery server while
+    it runs."""
 
     def __init__(
         self,
-        host: Host,
+        host: HostApi,
         gossip: GossipService,
-        keeper: ScoreService,
-        discovery: Callable[[], Discv5Server | None],
+        score_service: ScoreService,
+        discv5: Callable[[], Discv5Server | None],
     ) -> None:
-        self._host, self._gossip, self._keeper, self._discovery = host, gossip, keeper, discovery
+        self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
 
     def own(self) -> PeerInfo:
-        """Ourselves."""
-        host, discovery = self._host, self._discovery()
+        """Information about ourselves."""
+        host, discv5 = self._host, self._discv5()
         return PeerInfo(
             peerID=peer_id_text(host.peer_id),
             nodeID=node_id_text(host.peer_id),
             userAgent=host.config.user_agent,
             protocolVersion=PROTOCOL_VERSION,
-            ENR="" if discovery is None else discovery.enr.text,
+            ENR="" if discv5 is None else discv5.enr.text,
             addresses=full_addresses(host.peer_id, host.addresses),
             protocols=host.protocols,
-            connectedness=NOT_CONNECTED,
-            direction=UNKNOWN_DIRECTION,
+            connectedness=Connectedness.NOT_CONNECTED,
+            direction=Direction.UNKNOWN.value,
             protected=False,
             chainID=host.config.rollup.l2_chain_id,
             latency=0,
@@ -80,32 +78,32 @@ class PeerDirectory:
         )
 
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> PeerInfo:
-        """A peer; `info` if it is connected."""
+        """Information about a peer; `info` if it is connected."""
         host = self._host
-        said = host.peerstore.identify_record(peer) or IdentifyRecord()
+        identify = host.peerstore.identify_record(peer) or IdentifyRecord()
         metadata = host.peerstore.metadata(peer) or PeerMetadata()
-        scores = self._keeper.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
-        gossips = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
-        seen_at = () if info is None else (info.address,)
+        scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
+        gossips_blocks = any(peer in self._gossip.router.topic_peers(topic) for topic in self._gossip.topics)
+        connected_at = () if info is None else (info.address,)
         return PeerInfo(
             peerID=peer_id_text(peer),
             nodeID=node_id_text(peer),
-            userAgent=said.agent,
-            protocolVersion=said.version,
+            userAgent=identify.agent,
+            protocolVersion=identify.version,
             ENR=metadata.enr,
-            addresses=full_addresses(peer, (*host.peerstore.addresses(peer), *seen_at)),
-            protocols=said.protocols or None,
-            connectedness=NOT_CONNECTED if info is None else CONNECTED,
-            direction=UNKNOWN_DIRECTION if info is None else info.direction.value,
+            addresses=full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
+            protocols=identify.protocols or None,
+            connectedness=Connectedness.NOT_CONNECTED if info is None else Connectedness.CONNECTED,
+            direction=(Direction.UNKNOWN if info is None else info.direction).value,
             protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,
             latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
-            gossipBlocks=gossips,
+            gossipBlocks=gossips_blocks,
             scores=scores,
         )
 
     def all(self, connected_only: bool) -> PeerDump:
-        """Every peer, or those connected."""
+        """All known peers, or those connected."""
         gater = self._host.connection_gater
         connected = {info.peer: info for info in self._host.connections()}
         known = () if connected_only else self._host.peerstore.peers()
@@ -119,12 +117,12 @@ class PeerDirectory:
         )
 
     def stats(self) -> PeerStats:
-        """Counts."""
-        host, discovery = self._host, self._discovery()
+        """Numbers of peers."""
+        host, discv5 = self._host, self._discv5()
         on_topic = [len(self._gossip.router.topic_peers(topic)) for topic in self._gossip.topics]
         return PeerStats(
             connected=len(host.peers()),
-            table=0 if discovery is None else len(discovery.table),
+            table=0 if discv5 is None else len(discv5.table),
             blocksTopic=on_topic[0],
             blocksTopicV2=on_topic[1],
             blocksTopicV3=on_topic[2],
@@ -134,17 +132,17 @@ class PeerDirectory:
         )
 
     def table(self) -> list[str]:
-        """The records in discovery's table."""
-        discovery = self._discovery()
-        if discovery is None:
+        """The records in discovery's table. Raises PeerApiError when discovery is off."""
+        discv5 = self._discv5()
+        if discv5 is None:
             raise PeerApiError("discovery disabled")
-        return [record.text for record in discovery.table]
+        return [record.text for record in discv5.table]
 
 
 class PeersServer:
-    """The server of `p2p.control`; a repeated call gets the first answer again."""
+    """The server of `p2p.control`; a repeated request gets the first response again."""
 
-    def __init__(self, bus: Bus, host: Host, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
+    def __init__(self, bus: Bus, host: HostApi, directory: PeerDirectory, diagnosis: Callable[[], Any]) -> None:
         self._host, self._directory = host, directory
         self._responses: OrderedDict[tuple[ProcessId, int], PeerResponse] = OrderedDict()
         self._running: set[tuple[ProcessId, int]] = set()
@@ -184,14 +182,14 @@ class PeersServer:
             self._call(key, call)
 
     def _call(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
-        """Answers at once, or when what takes its time is done."""
+        """Responds at once, or when the method's work is done."""
         try:
             method = self._methods.get(call.method)
             if method is None:
-                raise PeerApiError(f"there is no call {call.method!r}", INVALID_PARAMETER)
+                raise PeerApiError(f"unknown method {call.method!r}", INVALID_PARAMETER)
             found = method(call.argument)
-        except PeerApiError as problem:
-            self._respond(key, PeerResponse(call.id, b"", str(problem), problem.code))
+        except PeerApiError as error:
+            self._respond(key, PeerResponse(call.id, b"", str(error), error.code))
         else:
             if asyncio.iscoroutine(found):
                 self._host.spawn(self._finish_call(key, call, found))
@@ -204,23 +202,23 @@ class PeersServer:
         try:
             await work
             self._respond(key, PeerResponse(call.id, b"null", None, 0))
-        except PeerApiError as problem:
-            self._respond(key, PeerResponse(call.id, b"", str(problem), problem.code))
+        except PeerApiError as error:
+            self._respond(key, PeerResponse(call.id, b"", str(error), error.code))
 
-    def _respond(self, key: tuple[ProcessId, int], answer: PeerResponse) -> None:
+    def _respond(self, key: tuple[ProcessId, int], response: PeerResponse) -> None:
         self._running.discard(key)
-        self._responses[key] = answer
+        self._responses[key] = response
         if len(self._responses) > MAX_RESPONSES:
             self._responses.popitem(last=False)
-        self._server.send(key[0], answer)
+        self._server.send(key[0], response)
 
     def _change_gater(self, change: Callable[[Any], None], subject: object) -> None:
-        """Changes whom we keep out; live connections stay (node-behaviour 1.8)."""
+        """Changes the connection gater; live connections stay [RPC81]."""
         change(subject)
         self._host.save_gater()
 
     def _unblock_peer(self, peer: PeerId) -> None:
-        """Unblocks a peer, and lifts its ban as op-node does."""
+        """Unblocks a peer and, as op-node does, lifts its ban."""
         self._host.meter.count("p2p_peer_unbans", int(self._host.connection_gater.unblock_peer(peer)))
         self._host.save_gater()
 
@@ -244,9 +242,9 @@ class PeersServer:
         return connect(address.peer_id)
 
     def _disconnect(self, text: str) -> None:
-        """Closes the connection, forgets the peer, and lets it in again."""
+        """Disconnects a peer, removes it from the peerstore, and unblocks it [RPC82]."""
         peer = _peer(text)
-        self._host.disconnect(peer, "asked for by an operator")
+        self._host.disconnect(peer, "disconnected by an operator")
         self._host.peerstore.remove(peer)
         self._unblock_peer(peer)
 

@@ -1,5 +1,5 @@
-"""The p2p process: the host with its peers, gossip of blocks, blocks by request, discovery, and what the engine and rpc
-processes ask of it. Nothing that peers send can end it."""
+"""The p2p process: the host with its peers, gossip of blocks, the sync protocol, discovery, and the requests of the
+engine and rpc processes. Nothing that peers send can end it."""
 
 import time
 from typing import Any
@@ -29,7 +29,7 @@ from rollup_node.stages.p2p.process.payload_client import PayloadClient
 from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import SyncClient, SyncServer
 from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
-from rollup_node.stages.p2p.reqresp.planner import SyncPlanner, Target
+from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -45,7 +45,7 @@ log = get_logger("p2p")
 
 
 class P2pStage:
-    """All of one process's job; `activities` are what the runtime drives."""
+    """The process's stage; the runtime drives `activities`."""
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
@@ -90,10 +90,10 @@ class P2pStage:
         if config.nat:
             self.activities.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
 
-    # --- what the runtime calls ------------------------------------------------------------------------------------
+    # --- called by the runtime ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begins to listen; what cannot be opened now is tried again."""
+        """Starts listening and discovery; what fails is retried."""
         try:
             await self._open()
         except TemporaryError:
@@ -107,26 +107,26 @@ class P2pStage:
         self.peerstore.close()
 
     def reset(self, error: Exception) -> None:
-        """Has nothing to reset."""
+        """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Tells what is wrong."""
+        """Publishes the runtime's problems with our own."""
         self._runtime_problems = problems
         self._publisher.set(Health(self._problems()))
 
-    # --- opening ---------------------------------------------------------------------------------------------------
+    # --- starting ---------------------------------------------------------------------------------------------------
 
     def _open_store(self, path: str) -> PeerStore:
-        """The peer store; a file that cannot be used costs its memory and no more."""
+        """Opens the peerstore; when its file is unusable, peers are kept in memory only."""
         try:
             return PeerStore(path)
         except StoreError as error:
             self._store_problem = str(error)
-            log.error("peers are kept in memory only", problem=str(error))
+            log.error("peerstore unusable, keeping peers in memory", error=str(error))
             return PeerStore()
 
     async def _open(self) -> float:
-        """Listens and begins discovery, as far as that is not yet done."""
+        """Starts listening and discovery, as far as not yet done."""
         try:
             if not self.host.port:
                 await self.host.start()
@@ -138,7 +138,7 @@ class P2pStage:
         return LISTENING_INTERVAL
 
     async def _discovery_step(self, name: str) -> float:
-        """One step of an activity of the finder, which it has once it has started."""
+        """One step of a discovery task, which exists only once discovery has started."""
         steps = (
             {activity.name: activity.step for activity in self.discovery.activities} if self._discovery_started else {}
         )
@@ -149,7 +149,7 @@ class P2pStage:
     def _running_discv5(self) -> Discv5Server | None:
         return self.discovery.discv5 if self._discovery_started else None
 
-    # --- news ------------------------------------------------------------------------------------------------------
+    # --- messages ------------------------------------------------------------------------------------------------------
 
     def _on_l1(self, message: Any) -> None:
         if not isinstance(message, RuntimeConfig):
@@ -157,20 +157,20 @@ class P2pStage:
         address = message.unsafe_block_signer
         self._signer_known = True
         if self._signers.update(address, time.monotonic()):
-            log.info("unsafe blocks are signed by", address=to_hex(address))
+            log.info("unsafe block signer updated", address=to_hex(address))
         if address == ZERO_ADDRESS:
-            log.warn("L1 names no unsafe block signer: blocks of peers are ignored")
+            log.warn("no unsafe block signer on L1, ignoring gossiped blocks")
         elif self._signer is not None and self._signer.address != address:
-            log.warn("p2p.sequencer.key is not the chain's signer", key=to_hex(self._signer.address))
+            log.warn("p2p.sequencer.key is not the unsafe block signer", key=to_hex(self._signer.address))
 
     def _publish(self, payload: ExecutionPayload) -> str | None:
         return self.gossip.publish(payload)
 
     def _request_gap(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:
-            self.sync.request_range(head, Target(gap_end.number, gap_end.hash, gap_end.parent_hash))
+            self.sync.request_range(head, gap_end)
 
-    # --- what others are told --------------------------------------------------------------------------------------
+    # --- status --------------------------------------------------------------------------------------
 
     async def _publish_status(self) -> float:
         self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh_size(time.time())))
@@ -190,10 +190,10 @@ class P2pStage:
 
 
 def is_own_machine(address: str) -> bool:
-    """Whether peers at an address are on our own machine, where there may be many."""
+    """Whether an address is of our own machine, where any number of peers may be."""
     return parse_ip(address).is_loopback
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:
-    """Makes the stage; it listens once it is started."""
+    """Creates the stage."""
     return P2pStage(config, bus, meter)

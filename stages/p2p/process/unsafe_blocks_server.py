@@ -1,5 +1,5 @@
-"""Blocks between this process and the engine process: those that arrive go there at once, those that it sequenced come
-from there and are published once each."""
+"""The server of `p2p.blocks`: blocks of peers go to the engine process at once, blocks that it sequenced are published
+once each."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,9 +15,9 @@ MAX_RESPONSES = 64
 
 
 class UnsafeBlocksServer:
-    """The server of `p2p.blocks`. `publish` gives an error text or None, and is not called before `is_ready` says so;
-    `on_gap` is told of a head's number and the block above a gap. A new life of the engine is given the latest blocks
-    again, its own among them: a block that was published but not inserted when it died is not sequenced anew."""
+    """`publish` returns an error or None, and is called only while `is_ready`; `on_gap` is called with the head's
+    number and the block above a gap. A restarted engine process gets the latest blocks again, its own included: a block
+    that was published but not inserted when it died must not be sequenced a second time."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class UnsafeBlocksServer:
         self._server = bus.serve("p2p.blocks", self._on_message)
 
     def send_block(self, payload: ExecutionPayload) -> None:
-        """Hands a block on."""
+        """Sends a block to the engine process."""
         self._store_recent(payload)
         if self._engine is not None:
             self._server.send(self._engine, UnsafeBlock(payload))
@@ -61,6 +61,7 @@ class UnsafeBlocksServer:
             if done.error is None:
                 self.published += 1
                 self._store_recent(message.payload)
+            # Responses are kept to answer repeated requests: a block is published once.
             if len(self._responses) > MAX_RESPONSES:
                 self._responses.popitem(last=False)
         self._server.send(engine, done)

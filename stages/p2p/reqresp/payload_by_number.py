@@ -1,7 +1,8 @@
-"""The sync protocol `payload_by_number`: request and response as bytes (node-behaviour 13.6).
+"""The sync protocol payload_by_number: requests and responses as bytes [SYN1 to SYN5].
 
-A response is a result code and, if that is good, a version and the block in framed snappy: SSZ alone for version 0,
-after the parent beacon root for version 1. Which SSZ it is follows from the time of the number asked for.
+A response is a result code and, on success, a version and the block in framed snappy: the SSZ payload for version 0,
+the parent beacon root before it for version 1. Which SSZ version it is follows from the timestamp of the number
+requested.
 """
 
 from enum import IntEnum
@@ -23,7 +24,7 @@ _PLAIN, _WITH_BEACON_ROOT = 0, 1
 
 
 class ResultCode(IntEnum):
-    """The first byte of a response."""
+    """The first byte of a response [SYN3]."""
 
     OK = 0
     NOT_FOUND = 1
@@ -32,44 +33,44 @@ class ResultCode(IntEnum):
 
 
 class BlockFound(NamedTuple):
-    """The block that was asked for; its hash is claimed, not checked."""
+    """The block requested; its hash is claimed, not checked."""
 
     payload: ExecutionPayload
 
 
 class ErrorResponse(NamedTuple):
-    """The peer answered with a code other than OK, maybe one that is not known."""
+    """A result code other than OK, possibly an unknown one."""
 
     code: int
 
 
 class RequestFailed(NamedTuple):
-    """No good answer: a malformed response, or none at all."""
+    """No valid response: a malformed one, or none at all."""
 
-    reason: str
+    error: str
 
 
 RequestOutcome = BlockFound | ErrorResponse | RequestFailed
 
 
 def protocols(chain_id: int) -> tuple[str, str]:
-    """The protocol's ids: op-node's, and with the slash at the end that the specifications and kona have."""
+    """The protocol ids: op-node's, and with the slash at its end that the specification and kona have [SYN1]."""
     name = f"/opstack/req/payload_by_number/{chain_id}/0"
     return name, f"{name}/"
 
 
 def encode_request(number: int) -> bytes:
-    """A request for a block number."""
+    """Encodes a request for a block number."""
     return number.to_bytes(REQUEST_SIZE, "little")
 
 
 def decode_request(data: bytes) -> int | None:
-    """The number asked for; None for a request of another size."""
+    """The number requested; None for a request of another size."""
     return int.from_bytes(data, "little") if len(data) == REQUEST_SIZE else None
 
 
 def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
-    """The response with a block; SszError for one that does not fit the forks of its time."""
+    """Encodes the response with a block. Raises SszError when it lacks a field of the fork of its time."""
     version = block_message.version_at(config, payload.timestamp)
     part = block_message.encode_signed_part(payload, version)
     kind = _WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN
@@ -77,12 +78,13 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
 
 
 def encode_error(code: ResultCode) -> bytes:
-    """The response without a block."""
+    """Encodes the response with an error code."""
     return bytes([code])
 
 
 def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
-    """Reads the whole response to a request for a number. The block's hash is left to who knows which to expect."""
+    """Decodes the whole response to a request for a number. The block's hash is checked by the quarantine, which knows
+    the expected one."""
     if not data:
         return RequestFailed("the response is empty")
     if data[0] != ResultCode.OK:

@@ -1,7 +1,6 @@
-"""Blocks that peers gave and nobody vouches for yet. A block is released once its hash is trusted: because it is the
-target of a range, or the parent of a block that was released. Hashes are computed only then, so that a stranger's
-block costs no work. What is not the block expected at its number, or is pushed out unreleased, was of no use, and who
-gave it is named."""
+"""Blocks of peers whose hash is not yet trusted. A block is released once it is: because it ends a requested range, or
+is the parent of a released block [SYN12, SYN13]. Hashes are computed only then, so that a stranger's block costs no
+work. The sender of a block that is not the one expected at its number, or is evicted unreleased, is reported."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -19,27 +18,27 @@ _COST_PER_TRANSACTION = 24
 
 
 class QuarantinedBlock(NamedTuple):
-    """A block and the peer that gave it."""
+    """A block and its sender."""
 
     payload: ExecutionPayload
     peer: PeerId
 
     @property
     def size(self) -> int:
-        """Bytes it is counted as."""
+        """Bytes that the block is counted as."""
         transactions = self.payload.transactions
         return _FIXED_COST + sum(map(len, transactions)) + _COST_PER_TRANSACTION * len(transactions)
 
 
 class QuarantineRelease(NamedTuple):
-    """Blocks that are now known to be of the chain, newest first, and peers whose blocks turned out not to be."""
+    """Blocks now known to be of the chain, newest first, and peers whose blocks turned out not to be."""
 
     blocks: tuple[ExecutionPayload, ...] = ()
     rejected: tuple[PeerId, ...] = ()
 
 
 class Quarantine:
-    """The blocks by hash and number, and the trusted hashes; of each the last used stay."""
+    """The quarantined blocks by hash and number, and the trusted hashes, both bounded."""
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[Hash, QuarantinedBlock] = OrderedDict()
@@ -52,27 +51,27 @@ class Quarantine:
         return len(self._blocks)
 
     def has(self, number: int) -> bool:
-        """Whether a block of that number is held."""
+        """Whether a block of that number is in quarantine."""
         return number in self._by_number
 
     def trust_range_end(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:
-        """Trusts a block from now on, and with it its parent; other blocks are not expected any more. What can be
-        released because of it."""
+        """Trusts the end of a range and its parent; expectations of earlier ranges are dropped. Returns what that
+        releases."""
         self._expected.clear()
         top, below = self._expect(number, block_hash), self._expect(number - 1, parent_hash)
         return QuarantineRelease(top.blocks + below.blocks, top.rejected + below.rejected)
 
     def add(self, payload: ExecutionPayload, peer: PeerId) -> QuarantineRelease:
-        """Takes a block as it came; what can be released because of it."""
+        """Adds a block of a peer; returns what that releases."""
         if payload.block_hash in self._blocks:
             return QuarantineRelease()
-        held = QuarantinedBlock(payload, peer)
+        block = QuarantinedBlock(payload, peer)
         if self._expected.get(payload.block_number, payload.block_hash) != payload.block_hash:
             return QuarantineRelease((), (peer,))
         rejected = self._remove_other(payload.block_number, payload.block_hash)
-        self._blocks[payload.block_hash] = held
+        self._blocks[payload.block_hash] = block
         self._by_number[payload.block_number] = payload.block_hash
-        self.bytes += held.size
+        self.bytes += block.size
         found = self._release(payload.block_hash) if payload.block_hash in self._trusted else QuarantineRelease()
         while len(self._blocks) > MAX_BLOCKS or self.bytes > MAX_BYTES:
             oldest = self._drop(next(iter(self._blocks)))
@@ -81,13 +80,13 @@ class Quarantine:
         return QuarantineRelease(found.blocks, (*rejected, *found.rejected))
 
     def _release(self, block_hash: Hash) -> QuarantineRelease:
-        """The block of a trusted hash, and then its ancestors as far as they are here."""
+        """Releases the block of a trusted hash and its ancestors, as far as they are in quarantine."""
         blocks: list[ExecutionPayload] = []
         rejected: list[PeerId] = []
-        while (held := self._drop(block_hash)) is not None:
-            payload = held.payload
+        while (block := self._drop(block_hash)) is not None:
+            payload = block.payload
             if payload_block_hash(payload) != block_hash:
-                rejected.append(held.peer)
+                rejected.append(block.peer)
                 break
             blocks.append(payload)
             block_hash = payload.parent_hash
@@ -110,14 +109,14 @@ class Quarantine:
             self._trusted.popitem(last=False)
 
     def _remove_other(self, number: int, block_hash: Hash) -> list[PeerId]:
-        """Drops a block of a number that has another hash; who gave it."""
+        """Drops a block of the number that has another hash; returns its sender."""
         other = self._by_number.get(number, block_hash)
-        held = None if other == block_hash else self._drop(other)
-        return [] if held is None else [held.peer]
+        block = None if other == block_hash else self._drop(other)
+        return [] if block is None else [block.peer]
 
     def _drop(self, block_hash: Hash) -> QuarantinedBlock | None:
-        held = self._blocks.pop(block_hash, None)
-        if held is not None:
-            self.bytes -= held.size
-            del self._by_number[held.payload.block_number]
-        return held
+        block = self._blocks.pop(block_hash, None)
+        if block is not None:
+            self.bytes -= block.size
+            del self._by_number[block.payload.block_number]
+        return block

@@ -1,8 +1,5 @@
-"""Serving `payload_by_number`: who may ask how often, and which numbers make sense (node-behaviour 13.6).
-
-The shell asks `admit` when a stream opens and waits that long, reads the number within the read time, asks `check`,
-looks the block up, and writes `payload_by_number.encode_block` or `encode_error` (without waiting where `admit` said no).
-"""
+"""What the server of payload_by_number accepts: how often peers may request, and which numbers are valid [SYN6,
+SYN7]."""
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
@@ -10,6 +7,7 @@ from rollup_node.stages.p2p.reqresp.rate_limits import RequestLimiter
 from rollup_node.stages.protocol.config import RollupConfig
 
 MAX_WAIT = 20.0
+"""Seconds that a request waits for its turn at most [SYN7]."""
 
 
 class ServerLimits:
@@ -17,18 +15,19 @@ class ServerLimits:
 
     def __init__(self, config: RollupConfig) -> None:
         self._config = config
-        self._buckets = RequestLimiter()
+        self._limiter = RequestLimiter()
 
     def admit(self, peer: PeerId, now: float) -> float | None:
-        """Seconds to wait before a peer's request is served; None if that is too long and UNKNOWN_ERROR the answer."""
-        wait = self._buckets.delay(peer, now)
+        """Counts a peer's request; returns the seconds to wait before serving it, None when that is too long and
+        UNKNOWN_ERROR the response."""
+        wait = self._limiter.delay(peer, now)
         if wait > MAX_WAIT:
             return None
-        self._buckets.consume(peer, now)
+        self._limiter.consume(peer, now)
         return wait
 
     def check_number(self, number: int | None, unix_time: float) -> ResultCode:
-        """OK if there can be a block of that number at that time of day."""
+        """OK if a block of that number can exist at that Unix time, else INVALID_REQUEST."""
         genesis = self._config.genesis
         if number is None or number < genesis.l2.number or unix_time < genesis.l2_time:
             return ResultCode.INVALID_REQUEST

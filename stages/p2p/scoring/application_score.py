@@ -1,5 +1,5 @@
-"""How requests to peers went: the application part of a peer's score (node-behaviour 13.8). Counts decay while the
-peer is connected and are forgotten some time after their last change; the peerstore may keep them over restarts."""
+"""The application-specific part of a peer's score: how its responses to block requests went [SCR3]. Counts decay while
+the peer is connected and are removed some time after their last change; the peerstore may keep them over restarts."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ MAX_PEERS = 10_000
 
 
 class ResponseCounts(NamedTuple):
-    """Counts after decay (node-behaviour 1.8: `scores.reqResp`)."""
+    """Counts after decay [RPC79]."""
 
     valid_responses: float = 0.0
     error_responses: float = 0.0
@@ -18,12 +18,12 @@ class ResponseCounts(NamedTuple):
 
 
 class ApplicationScoreParams(NamedTuple):
-    """Caps and weights of the three counts, their decay per interval, below what they become zero, and for how many
-    seconds they are kept. With `enabled` off nothing is counted."""
+    """Caps and weights of the three counts, their decay per interval, and how many seconds they are retained. With
+    `enabled` off nothing is counted."""
 
     decay: float
     decay_interval: float
-    retain: float
+    retain_score: float
     caps: ResponseCounts = ResponseCounts(10.0, 9.0, 20.0)
     weights: ResponseCounts = ResponseCounts(0.5, -1.0, -20.0)
     enabled: bool = True
@@ -31,12 +31,12 @@ class ApplicationScoreParams(NamedTuple):
 
 def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
     """The parameters for a chain's block time in seconds."""
-    slot, kept = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
-    return ApplicationScoreParams(decay.decay_factor(10), slot, kept, enabled=enabled)
+    slot, retained = decay.slot_seconds(block_time), decay.epochs_seconds(100, block_time)
+    return ApplicationScoreParams(decay.decay_factor(10), slot, retained, enabled=enabled)
 
 
 class ApplicationScorer:
-    """The counts of all peers that were ever asked for something."""
+    """The counts of all peers that were ever requested from."""
 
     def __init__(self, params: ApplicationScoreParams) -> None:
         self.params = params
@@ -46,7 +46,7 @@ class ApplicationScorer:
         self._decay_at: float | None = None
 
     def peer_connected(self, peer: PeerId) -> None:
-        """From now on the peer's counts decay."""
+        """The peer's counts decay from now on."""
         self._connected.add(peer)
 
     def peer_disconnected(self, peer: PeerId) -> None:
@@ -54,35 +54,35 @@ class ApplicationScorer:
         self._connected.discard(peer)
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
-        """A request was answered well."""
+        """Counts a valid response."""
         self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
     def on_response_error(self, peer: PeerId, now: float) -> None:
-        """A request failed."""
+        """Counts a failed request."""
         self._add(peer, ResponseCounts(error_responses=1.0), now)
 
     def on_rejected_payload(self, peer: PeerId, now: float) -> None:
-        """A block that the peer gave turned out not to be of the chain."""
+        """Counts a block that turned out not to be of the chain."""
         self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
 
     def score(self, peer: PeerId) -> float:
-        """The weighted sum; 0 for a peer never counted."""
+        """The weighted sum of the counts; 0 for a peer without counts."""
         counts = self._counts.get(peer)
         if counts is None:
             return 0.0
         return sum(count * weight for count, weight in zip(counts, self.params.weights, strict=True))
 
     def counts(self, peer: PeerId) -> ResponseCounts:
-        """The counts as they are now."""
+        """The present counts."""
         return self._counts.get(peer, ResponseCounts())
 
     def restore(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
-        """Takes counts that were kept elsewhere; those of a peer already counted stay."""
+        """Restores counts from the peerstore, unless the peer has counts."""
         if self.params.enabled and peer not in self._counts:
             self._put(peer, counts, now)
 
     def refresh(self, now: float) -> None:
-        """Lets counts decay and forgets old ones; does so once per interval however often it is called."""
+        """Decays the counts once per interval, however often it is called, and removes old ones."""
         if self._decay_at is None:
             self._decay_at = now + self.params.decay_interval
         while now >= self._decay_at:
@@ -90,7 +90,7 @@ class ApplicationScorer:
                 self._counts[peer] = ResponseCounts(*[self._decayed(count) for count in self._counts[peer]])
                 self._changed_at[peer] = now
             self._decay_at = max(self._decay_at + self.params.decay_interval, now - 100 * self.params.decay_interval)
-            for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain]:
+            for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain_score]:
                 self._remove(peer)
 
     def _decayed(self, count: float) -> float:

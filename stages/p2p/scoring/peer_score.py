@@ -1,24 +1,25 @@
-"""How much a peer is worth: the `light_params` scoring of OP Stack nodes (node-behaviour 13.8), or disabled_params.
+"""Peer scores: the parameters `light` of OP Stack nodes, or none [SCR2, SCR5].
 
-The total is an application score (how requests to the peer went), a penalty for many peers at one address, and one
-for misbehaviour, which decays. Topics are not scored: a refused block by itself costs its sender nothing.
-A peer that leaves with a total of zero or less keeps its record for a while, so that coming back clears nothing.
+A score is the sum of an application-specific part (responses to block requests), a penalty for many peers at one IP
+address, and a behaviour penalty, which decays. Topics are not scored: a rejected block by itself costs its sender
+nothing [SCR4]. A peer that leaves with a score of zero or less keeps its record for a while, so that reconnecting
+resets nothing.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring import decay
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, application_score_params
 
-LIGHT, NONE = "light", "none"
 MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
-    """Totals below which a peer is treated worse: not gossiped with; not published to; not listened to at all. Peers
-    of a mesh whose median is below `opportunistic_graft` are complemented by better ones."""
+    """Scores below which a peer gets no gossip, no published messages, or is ignored altogether (graylist). A mesh
+    whose median score is below `opportunistic_graft` is extended by better peers."""
 
     gossip: float
     publish: float
@@ -28,8 +29,8 @@ class PeerScoreThresholds(NamedTuple):
 
 
 class PeerScoreParams(NamedTuple):
-    """Weights and limits. `interval` and `retain` are seconds, decays are per interval. Addresses for which
-    `exempt` is true may hold any number of peers."""
+    """Weights and limits. `decay_interval` and `retain_score` are seconds, decays are per interval. Addresses for which
+    `ip_colocation_exempt` is true may have any number of peers."""
 
     thresholds: PeerScoreThresholds
     app_specific_weight: float
@@ -44,7 +45,7 @@ class PeerScoreParams(NamedTuple):
 
 
 def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
-    """The parameters of `light_params` for a chain's block time in seconds."""
+    """The parameters `light` for a chain's block time in seconds."""
     return PeerScoreParams(
         thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
         app_specific_weight=1.0,
@@ -60,7 +61,7 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
 
 
 def disabled_params(block_time: int) -> PeerScoreParams:
-    """The parameters of `disabled_params`: every total is zero, and nobody is below a threshold."""
+    """The parameters `none`: every score is zero, and no threshold excludes anyone."""
     return light_params(block_time)._replace(
         thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
         app_specific_weight=0.0,
@@ -69,9 +70,11 @@ def disabled_params(block_time: int) -> PeerScoreParams:
     )
 
 
-def peer_scorer(scoring: str, block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> "PeerScorer":
-    """The scores by the option `p2p.scoring`, `light_params` or `disabled_params`."""
-    if scoring == NONE:
+def peer_scorer(
+    scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
+) -> "PeerScorer":
+    """The scorer for the option `p2p.scoring`."""
+    if scoring == PeerScoring.NONE:
         return PeerScorer(
             disabled_params(block_time), ApplicationScorer(application_score_params(block_time, enabled=False))
         )
@@ -79,7 +82,7 @@ def peer_scorer(scoring: str, block_time: int, exempt: Callable[[str], bool] = l
 
 
 class PeerScoreSnapshot(NamedTuple):
-    """A peer's total and what it is made of, before weights (node-behaviour 1.8: `scores.gossip`)."""
+    """A peer's score and its parts before weights [RPC79]."""
 
     score: float
     app_specific_score: float
@@ -97,7 +100,7 @@ class _Record:
 
 
 class PeerScorer:
-    """The totals of all peers with a gossip stream, and of those that left with a bad one."""
+    """The scores of all peers with a gossip stream, and of those that left with a score of zero or less."""
 
     def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
         self.params = params
@@ -112,7 +115,8 @@ class PeerScorer:
         return len(self._records)
 
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
-        """A peer has come, or its connections have changed; `addresses` are the IPs of them all."""
+        """Adds a peer, or updates its addresses; `addresses` are the IP addresses and colocation groups of its
+        connections."""
         record = self._records.setdefault(peer, _Record())
         record.gone_at = None
         self._retained.pop(peer, None)
@@ -120,7 +124,7 @@ class PeerScorer:
         self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
-        """A peer has left."""
+        """Removes a disconnected peer; its record is retained unless its score is positive."""
         record = self._records.get(peer)
         if record is None or record.gone_at is not None:
             return
@@ -140,7 +144,7 @@ class PeerScorer:
             record.behaviour += count
 
     def refresh(self, now: float) -> None:
-        """Lets penalties decay and forgets who left long ago; does so once per interval however often it is called."""
+        """Decays penalties once per interval, however often it is called, and removes records retained long enough."""
         self.application.refresh(now)
         if self._refresh_at is None:
             self._refresh_at = now + self.params.decay_interval
@@ -156,7 +160,7 @@ class PeerScorer:
             self._remove(peer)
 
     def score(self, peer: PeerId) -> float:
-        """The score that thresholds are held against; 0 for a peer not known."""
+        """The score that thresholds are compared with; 0 for an unknown peer."""
         record = self._records.get(peer)
         if record is None:
             return 0.0
@@ -168,7 +172,7 @@ class PeerScorer:
         return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
 
     def snapshot(self, peer: PeerId) -> PeerScoreSnapshot:
-        """The total in parts."""
+        """The score and its parts."""
         record = self._records.get(peer)
         if record is None:
             return PeerScoreSnapshot(0.0, 0.0, 0.0, 0.0)
@@ -190,9 +194,9 @@ class PeerScorer:
     def _ip_colocation_factor(self, record: _Record) -> float:
         total = 0.0
         for address in record.addresses:
-            surplus = len(self._at_address.get(address, ())) - self.params.ip_colocation_threshold
-            if surplus > 0 and not self.params.ip_colocation_exempt(address):
-                total += surplus * surplus
+            excess = len(self._at_address.get(address, ())) - self.params.ip_colocation_threshold
+            if excess > 0 and not self.params.ip_colocation_exempt(address):
+                total += excess * excess
         return total
 
     def _set_addresses(self, peer: PeerId, record: _Record, addresses: tuple[str, ...]) -> None:

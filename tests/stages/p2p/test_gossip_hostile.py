@@ -125,7 +125,7 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
     assert arrives(0.0) == [None]
     assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
     assert arrives(65.1) == [ValidationFailure.TOO_OLD]
-    patient = BlockValidator(chain_config(), signers, oldest=1000.0)
+    patient = BlockValidator(chain_config(), signers, max_age=1000.0)
     for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
         world.now = start + after
         (incoming,) = world.message(BAD, content)

@@ -1,5 +1,5 @@
-"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path`. Times are Unix
-seconds."""
+"""The nodes that have answered, and our own record, kept over restarts in the file `p2p.discovery.path` [DSC9]. Times
+are Unix seconds."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -18,11 +18,13 @@ _SCHEMA = """
 create table if not exists nodes (node blob primary key, record blob, seen real) without rowid;
 create table if not exists own (record blob);
 """
-_TRIM = "delete from nodes where seen < ?1 or node in (select node from nodes order by seen desc limit -1 offset ?2)"
+_DELETE_OLD_NODES = (
+    "delete from nodes where seen < ?1 or node in (select node from nodes order by seen desc limit -1 offset ?2)"
+)
 
 
 class NodeDatabase:
-    """See the module; StoreError if the file cannot be used."""
+    """The database in the file `path`, or in memory. Raises StoreError when the file cannot be used."""
 
     def __init__(self, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -32,7 +34,7 @@ class NodeDatabase:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file now."""
+        """The present error of the file, for /readyz; None when there is none."""
         return self._database.problem
 
     def close(self) -> None:
@@ -40,7 +42,7 @@ class NodeDatabase:
         self._database.close()
 
     def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
-        """Notes nodes that have answered, and forgets those that do not any more."""
+        """Stores nodes that have answered, and removes those that no longer do."""
         now = self._clock()
         self._database.write_all(
             [
@@ -49,7 +51,7 @@ class NodeDatabase:
                     ("insert or replace into nodes values (?, ?, ?)", (record.node_id, record.raw, now))
                     for record in alive
                 ),
-                (_TRIM, (now - NODE_TTL, MAX_NODES)),
+                (_DELETE_OLD_NODES, (now - NODE_TTL, MAX_NODES)),
             ]
         )
 
@@ -60,11 +62,11 @@ class NodeDatabase:
         return _records(raw for (raw,) in rows)
 
     def save_local_enr(self, record: Enr) -> None:
-        """Keeps our own record."""
+        """Stores our own record."""
         self._database.write_all([("delete from own", ()), ("insert into own values (?)", (record.raw,))])
 
     def local_enr(self, node: NodeId) -> Enr | None:
-        """Our own record of before; None if there is none, or it is of another key."""
+        """Our own record from before; None when there is none, or it is of another key."""
         found = _records(raw for (raw,) in self._database.read("select record from own"))
         return found[0] if found and found[0].node_id == node else None
 

@@ -1,4 +1,5 @@
-"""The UDP socket of discovery, its clock and its disk: what `service` decides is done here."""
+"""Discovery over a UDP socket, with its clock and its database; the decisions are made in `discv5.node` [DSC1, DSC2,
+DSC4]."""
 
 import asyncio
 import ipaddress
@@ -43,11 +44,11 @@ log = get_logger("p2p")
 
 
 class DiscoveryError(Exception):
-    """Discv5Node cannot start; the text says why and what to do."""
+    """Discovery cannot start; the text says why and what to do."""
 
 
 class DiscoveredPeer(NamedTuple):
-    """A peer of our chain, where to dial it, and what its record says."""
+    """A peer of our chain, where to dial it, and its node record as text."""
 
     peer: PeerId
     address: Multiaddr
@@ -64,8 +65,8 @@ class _Protocol(asyncio.DatagramProtocol):
 
 
 class Discv5Server:
-    """Discv5Node over a socket. Call `start` once, then `step` again and again; `on_found` hears of peers, `on_moved` of
-    new versions of our own record."""
+    """Discovery on a socket: call `start` once, then `step` after the delay it returns. `on_found` is called with
+    peers, `on_enr_updated` with new versions of our own record."""
 
     def __init__(
         self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
@@ -80,15 +81,15 @@ class Discv5Server:
         self._transport: asyncio.DatagramTransport | None = None
         self._node: Discv5Node | None = None
         self._resolving: asyncio.Task[None] | None = None
-        self._next_report = self._next_resolve = 0.0
+        self._metrics_due = self._resolve_due = 0.0
         self._counted: Counter[str] = Counter()
         self._alive: dict[bytes, Enr] = {}
         self._gone: set[bytes] = set()
         self._tcp = 0
 
     async def start(self, tcp: int) -> None:
-        """Opens the store and the socket; `tcp` is the port that libp2p really listens on. DiscoveryError or
-        StoreError if either cannot be had."""
+        """Opens the database and the socket; `tcp` is the port that libp2p listens on. Raises DiscoveryError or
+        StoreError."""
         self._tcp = tcp
         self._database = NodeDatabase(self._config.discovery_path)
         try:
@@ -97,21 +98,21 @@ class Discv5Server:
         except BaseException:
             self.close()
             raise
-        log.info("discovery listens", address=str(self.endpoint), record=self.enr.text)
+        log.info("discovery listening", address=str(self.endpoint), record=self.enr.text)
 
     async def step(self) -> float:
-        """Does what is due; gives the seconds until the next call."""
-        service, now = self.node, time.monotonic()
-        self._resolve(service, now)
-        service.tick(now)
+        """Does what is due; returns the seconds until the next call."""
+        node, now = self.node, time.monotonic()
+        self._resolve(node, now)
+        node.tick(now)
         self._flush()
-        if now >= self._next_report:
-            self._next_report = now + _REPORT_INTERVAL
-            self._report(service)
-        return BUSY_INTERVAL if service.is_busy else IDLE_INTERVAL
+        if now >= self._metrics_due:
+            self._metrics_due = now + _REPORT_INTERVAL
+            self._update_metrics(node)
+        return BUSY_INTERVAL if node.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
-        """Closes the socket and the store."""
+        """Closes the socket and the database."""
         if self._resolving is not None:
             self._resolving.cancel()
         if self._transport is not None:
@@ -121,23 +122,23 @@ class Discv5Server:
             self._database.close()
 
     def set_peer_count(self, count: int) -> None:
-        """How many peers there are; below `p2p.peers.lo` more are sought."""
+        """Sets the number of connected peers; below `p2p.peers.lo` more are sought [DSC6]."""
         if self._node is not None:
             self._node.peers_wanted = count < self._config.peers_lo
 
     def set_external_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
-        """A router has told our address and forwards these ports; `p2p.advertise.*` comes first."""
+        """Sets the address and ports that a gateway maps to us; `p2p.advertise.*` takes precedence."""
         if self._config.advertise_ip is None:
             config = self._config
-            told = AdvertisedEndpoint(
+            advertised = AdvertisedEndpoint(
                 config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp
             )
-            self.node.set_address(told)
+            self.node.set_address(advertised)
             self._flush()
 
     @property
     def node(self) -> Discv5Node:
-        """The node itself; there is none before the start."""
+        """The discovery node. Raises RuntimeError before `start`."""
         if self._node is None:
             raise RuntimeError("discovery has not started")
         return self._node
@@ -149,7 +150,7 @@ class Discv5Server:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where the socket is bound."""
+        """The address that the socket is bound to. Raises RuntimeError before `start`."""
         if self._transport is None:
             raise RuntimeError("discovery has not started")
         host, port = self._transport.get_extra_info("sockname")[:2]
@@ -157,28 +158,28 @@ class Discv5Server:
 
     @property
     def table(self) -> list[Enr]:
-        """The records of all nodes in the table, as `opp2p_discoveryTable` lists them."""
+        """The records of all nodes in the table, for `opp2p_discoveryTable` [RPC70]."""
         return [entry.record for entry in self.node.table]
 
     @property
     def table_stats(self) -> TableStats:
-        """Who is in the table."""
+        """The numbers of nodes in the table."""
         return self.node.table_stats()
 
     # --- starting --------------------------------------------------------------------------------------------------
 
     async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """The socket of `p2p.listen.udp`; 0 means the TCP port, or any other if both may be any and that one is
-        taken."""
+        """Binds the socket of `p2p.listen.udp`; 0 means libp2p's TCP port, or any free port if both are 0 and that one
+        is taken."""
         config = self._config
         ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
         for port in ports:
             try:
                 return await self._open(config.listen_ip, port)
             except OSError as error:
-                problem = error.strerror
+                reason = error.strerror
         raise DiscoveryError(
-            f"cannot listen for discovery on {config.listen_ip}:{ports[0]}: {problem} (p2p.listen.ip, p2p.listen.udp)"
+            f"cannot listen for discovery on {config.listen_ip}:{ports[0]}: {reason} (p2p.listen.ip, p2p.listen.udp)"
         )
 
     async def _open(self, ip: str, port: int) -> asyncio.DatagramTransport:
@@ -186,7 +187,7 @@ class Discv5Server:
         transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._receive), local_addr=(ip, port))
         return transport
 
-    async def _prepare(self, store: NodeDatabase) -> None:
+    async def _prepare(self, database: NodeDatabase) -> None:
         config = self._config
         versions = (4,) if self.endpoint.ip.version == 4 else (6, 4)
         ip = await self._advertised_ip()
@@ -201,13 +202,14 @@ class Discv5Server:
         own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
         advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
         seq = time.time_ns() // 1_000_000
-        local = LocalEnr(secret, advertised, seq, store.local_enr(crypto.node_id(self._identity.public_key.data)))
-        store.save_local_enr(local.enr)
+        local = LocalEnr(secret, advertised, seq, database.local_enr(crypto.node_id(self._identity.public_key.data)))
+        database.save_local_enr(local.enr)
         self._node = Discv5Node(settings, secret, local, token_bytes)
-        self._node.add_known_nodes(store.nodes(), time.monotonic())
+        self._node.add_known_nodes(database.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
-        """The address of `p2p.advertise.ip`; of a name's the first of version 4."""
+        """The address of `p2p.advertise.ip`; of a name the first IPv4 address. Raises DiscoveryError when it cannot be
+        resolved."""
         host = self._config.advertise_ip
         if host is None:
             return None
@@ -216,30 +218,30 @@ class Discv5Server:
             raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
         return found
 
-    def _resolve(self, service: Discv5Node, now: float) -> None:
-        """Begins to resolve the names of bootnodes that are not yet known, besides other work."""
-        if self._bootnodes and now >= self._next_resolve and (self._resolving is None or self._resolving.done()):
-            self._next_resolve = now + RESOLVE_INTERVAL
-            self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(service))
+    def _resolve(self, node: Discv5Node, now: float) -> None:
+        """Resolves the names of bootnodes in the background, again after a while for those that failed."""
+        if self._bootnodes and now >= self._resolve_due and (self._resolving is None or self._resolving.done()):
+            self._resolve_due = now + RESOLVE_INTERVAL
+            self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(node))
 
-    async def _add_bootnodes(self, service: Discv5Node) -> None:
+    async def _add_bootnodes(self, node: Discv5Node) -> None:
         contacts, unresolved = [], []
         for bootnode in self._bootnodes:
             if isinstance(bootnode, Enode):
                 address = bootnode.address or await _resolve(bootnode.host)
                 contact = bootnode.contact(address) if address else None
                 if contact is None:
-                    log.warn("cannot resolve a bootnode's name, will try again", name=bootnode.host)
+                    log.warn("cannot resolve bootnode, will retry", name=bootnode.host)
                     unresolved.append(bootnode)
             else:
-                contact = bootnode.contact(service.settings.ip_versions)
+                contact = bootnode.contact(node.settings.ip_versions)
                 if contact is None:
-                    log.warn("a bootnode's record has no address that can be reached", record=bootnode.text)
+                    log.warn("bootnode record has no reachable address", record=bootnode.text)
             if contact is not None:
                 contacts.append(contact)
         self._bootnodes = list(unresolved)
         if contacts:
-            service.add_bootnodes(contacts)
+            node.add_bootnodes(contacts)
 
     # --- running ---------------------------------------------------------------------------------------------------
 
@@ -271,30 +273,30 @@ class Discv5Server:
         self._transport.sendto(sending.datagram, (f"::ffff:{ip}" if is_mapped else str(ip), port))
 
     def _on_local_enr(self, record: Enr) -> None:
-        log.info("our node record has changed", record=record.text)
+        log.info("local node record updated", record=record.text)
         if self._database is not None:
             self._database.save_local_enr(record)
         self.on_enr_updated(record)
 
-    def _report(self, service: Discv5Node) -> None:
+    def _update_metrics(self, node: Discv5Node) -> None:
         if self._database is not None:
             self._save_nodes(self._database)
-        census = service.table_stats()
-        for kind, number in zip(census._fields, census, strict=True):
+        stats = node.table_stats()
+        for kind, number in zip(stats._fields, stats, strict=True):
             self._meter.set("p2p_discovery_nodes", number, kind=kind)
-        for drop, number in service.drops.items():
+        for drop, number in node.drops.items():
             self._meter.count("p2p_discovery_drops_total", number - self._counted[drop.name], reason=drop.value)
             self._counted[drop.name] = number
 
-    def _save_nodes(self, store: NodeDatabase) -> None:
+    def _save_nodes(self, database: NodeDatabase) -> None:
         if self._alive or self._gone:
-            store.update_nodes(self._alive.values(), self._gone)
+            database.update_nodes(self._alive.values(), self._gone)
             self._alive.clear()
             self._gone.clear()
 
 
 async def _resolve(host: str) -> IpAddress | None:
-    """The address of a host, version 4 first; None if it has none, or not in time."""
+    """The address of a host, IPv4 preferred; None when it has none, or not in time."""
     try:
         return parse_ip(host)
     except ValueError:

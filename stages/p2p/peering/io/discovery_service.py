@@ -1,15 +1,12 @@
-"""Where new peers come from: discovery finds those of our chain and the host learns their addresses; the router, if it
-is to be asked (`p2p.nat`), forwards our ports; both say at which address others reach us (node-behaviour 13.2)."""
-
-from collections.abc import Callable
+"""Discovery for the host: peers of our chain that discv5 finds are stored with their addresses, ports are mapped on the
+gateway (`p2p.nat`), and both set the host's external address [DSC4, DSC7]."""
 
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.enr import Enr
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host_api import HostApi, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.nat.io.gateways import ExternalMapping, LocalPort
 from rollup_node.stages.p2p.nat.io.port_mapper import GatewayAddresses, PortMapper
@@ -18,18 +15,18 @@ from rollup_node.stages.p2p.peerstore.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.peerstore.peer_record import PeerMetadata
 
 TAG_VALUE = 42
+"""The value of the connection manager's tag of peers of our chain [DSC7]."""
 
 
 class DiscoveryService:
-    """Discovery and the router for one host, which must listen before `start`. `server` is None with
-    `p2p.no-discovery`. Make it once per host; run its activities after the start."""
+    """Discovery and port mapping for one host, which must listen before `start`. `discv5` is None with
+    `p2p.no-discovery`."""
 
-    def __init__(self, host: Host, *, targets: GatewayAddresses | None = None) -> None:
+    def __init__(self, host: HostApi, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
         self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
         self._port_mapper: PortMapper | None = None
-        self._gateways = targets
-        self.on_peer: Callable[[DiscoveredPeer], None] = lambda found: None
+        self._gateways = gateways
         self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
             self.discv5 = Discv5Server(host.config, host.identity, host.meter, self._on_peer_found)
@@ -38,7 +35,7 @@ class DiscoveryService:
 
     @property
     def activities(self) -> tuple[PeriodicTask, ...]:
-        """What the runtime repeats once `start` is over."""
+        """The periodic tasks, available after `start`."""
         found = []
         if self.discv5 is not None:
             found.append(PeriodicTask("discovery", self.discv5.step))
@@ -47,36 +44,35 @@ class DiscoveryService:
         return tuple(found)
 
     async def start(self) -> None:
-        """Opens discovery's socket; DiscoveryError or StoreError if it cannot be had."""
+        """Opens the discovery socket. Raises DiscoveryError or StoreError."""
         config, port = self._host.config, self._host.port
-        wanted = [LocalPort(TransportProtocol.TCP, port)]
+        ports = [LocalPort(TransportProtocol.TCP, port)]
         if self.discv5 is not None:
             await self.discv5.start(port)
             self._on_enr_updated(self.discv5.enr)
             self.discv5.set_peer_count(len(self._host.connections()))
-            wanted.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
+            ports.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
             self._port_mapper = PortMapper(
-                wanted, self._on_ports_mapped, targets=self._gateways, restricted_to=networks
+                ports, self._on_ports_mapped, gateways=self._gateways, allowed_networks=networks
             )
 
     async def close(self) -> None:
-        """Closes discovery's socket and gives the router's ports back, within about a second."""
+        """Closes the discovery socket and deletes the port mappings, within about a second."""
         if self.discv5 is not None:
             self.discv5.close()
         if self._port_mapper is not None:
             await self._port_mapper.close()
 
     def _on_peer_found(self, found: DiscoveredPeer) -> None:
-        """Remembers a peer, so that it is dialled when more are wanted."""
+        """Stores a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
         self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
         self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.enr, found.chain_id))
         if self._host.connection(found.peer) is not None:
             self._tag_peer(found.peer)
-        self.on_peer(found)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
@@ -87,21 +83,21 @@ class DiscoveryService:
             self.discv5.set_peer_count(len(self._host.connections()))
 
     def _tag_peer(self, peer: PeerId) -> None:
-        """Lets other peers go before one that is known to be of our chain."""
+        """Makes the connection manager trim other peers before this one."""
         self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
     def _on_enr_updated(self, record: Enr) -> None:
-        """Tells peers where our record says that we are reached."""
-        reached = record.tcp(4) or record.tcp(6)
-        if reached is not None:
-            self._host.external_address = tcp_multiaddr(str(reached.ip), reached.port)
+        """Sets the host's external address to that of our record."""
+        endpoint = record.tcp(4) or record.tcp(6)
+        if endpoint is not None:
+            self._host.external_address = tcp_multiaddr(str(endpoint.ip), endpoint.port)
 
-    def _on_ports_mapped(self, outer: ExternalMapping) -> None:
-        ports = {wanted.transport: port for wanted, port in outer.ports.items()}
+    def _on_ports_mapped(self, mapping: ExternalMapping) -> None:
+        ports = {local.transport: port for local, port in mapping.ports.items()}
         if self.discv5 is not None:
             self.discv5.set_external_address(
-                outer.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP]
+                mapping.ip, ports.get(TransportProtocol.UDP, 0), ports[TransportProtocol.TCP]
             )
         elif self._host.config.advertise_ip is None:
             tcp = self._host.config.advertise_tcp or ports[TransportProtocol.TCP]
-            self._host.external_address = tcp_multiaddr(str(outer.ip), tcp)
+            self._host.external_address = tcp_multiaddr(str(mapping.ip), tcp)

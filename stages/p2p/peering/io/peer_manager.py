@@ -1,6 +1,6 @@
-"""What keeps the set of peers right: static peers are redialled, known ones are dialled while there are too few, the
-surplus is let go, bans by score are pronounced and lifted, latencies measured (node-behaviour 13.1, 13.2, 13.9-13.12).
-Each of these is an activity for the runtime."""
+"""The peer manager: keeps static peers connected, dials known peers while there are too few, trims when there are too
+many, bans peers by score and lifts expired bans, and measures latencies, each as a periodic task [NET6, NET8, NET9,
+DSC8, SCR7, SCR8, PST4]."""
 
 import asyncio
 import random
@@ -13,8 +13,14 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
-from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.host.io.host_api import (
+    DialError,
+    Direction,
+    HostApi,
+    HostEvent,
+    PeerConnected,
+    PeerDisconnected,
+)
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peerstore.io.peerstore import STATIC_TTL
 
@@ -36,11 +42,11 @@ log = get_logger("p2p")
 
 
 class StaticPeerError(Exception):
-    """An entry of `p2p.static` that cannot be used."""
+    """An entry of `p2p.static` is invalid."""
 
 
 def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[Multiaddr]]:
-    """The addresses of each static peer, without our own; StaticPeerError says which entry is wrong."""
+    """The addresses of each static peer, without our own [NET9]. Raises StaticPeerError for an invalid entry."""
     found: dict[PeerId, list[Multiaddr]] = {}
     for text in filter(None, map(str.strip, texts)):
         try:
@@ -57,9 +63,10 @@ def parse_static_peers(texts: Sequence[str], own: PeerId) -> dict[PeerId, list[M
 
 
 class PeerManager:
-    """The activities of a host. A static peer is protected, exempt from bans, and dialled for good."""
+    """The periodic tasks of one host. Static peers are protected from trimming, exempt from bans, and redialled for
+    ever."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: HostApi) -> None:
         self._host = host
         self._static = parse_static_peers(host.config.static, host.peer_id)
         self._static_backoff = PeerBackoff(maximum=_STATIC_MAX_BACKOFF)
@@ -67,18 +74,18 @@ class PeerManager:
         self._connected_at: dict[PeerId, float] = {}
         self._to_check: list[PeerId] = []
         self._to_ping: list[PeerId] = []
-        self._next_round = 0.0
+        self._ping_round_due = 0.0
         for peer, addresses in self._static.items():
             host.connection_manager.protect(peer, STATIC)
             host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         self._redial_task = PeriodicTask("redial static peers", self._redial_static)
         self.activities: tuple[PeriodicTask, ...] = (
             self._redial_task,
-            PeriodicTask("seek peers", self._dial_known),
+            PeriodicTask("dial known peers", self._dial_known),
             PeriodicTask("trim peers", self._trim),
-            PeriodicTask("watch peers", self._monitor),
+            PeriodicTask("monitor peers", self._monitor),
             *((PeriodicTask("ping peers", self._ping),) if host.config.ping else ()),
-            PeriodicTask("clean the peer store", self._collect_garbage),
+            PeriodicTask("collect peerstore garbage", self._collect_garbage),
         )
         host.subscribe(self._on_host_event)
 
@@ -92,28 +99,29 @@ class PeerManager:
         return peer in self._static
 
     def _on_host_event(self, event: HostEvent) -> None:
-        """A connection counts as a success once it has lasted a while: a peer that always hangs up is not hammered."""
+        """A connection counts as a success only once it has lasted a while, so that a peer that always hangs up is not
+        dialled without backoff."""
         if isinstance(event, PeerConnected):
             self._connected_at[event.peer] = time.monotonic()
         elif isinstance(event, PeerDisconnected):
-            redial = self._static_backoff if event.peer in self._static else self._dial_backoff
+            backoff = self._static_backoff if event.peer in self._static else self._dial_backoff
             now = time.monotonic()
             if now - self._connected_at.pop(event.peer, now) >= _STABLE_SECONDS:
-                redial.succeeded(event.peer)
+                backoff.succeeded(event.peer)
             else:
-                redial.failed(event.peer, now)
+                backoff.failed(event.peer, now)
             if event.peer in self._static:
                 self._redial_task.wake.set()
 
     async def _redial_static(self) -> float:
-        """Dials the static peers that are missing and due, and sleeps until the next is due."""
+        """Dials the static peers that are not connected and due; returns the delay until the next one is due."""
         missing = [peer for peer in self._static if self._host.connection(peer) is None]
         now = time.monotonic()
         due = [peer for peer in missing if self._static_backoff.retry_at(peer) <= now]
         await asyncio.gather(*(self._dial_static(peer) for peer in due))
         missing = [peer for peer in self._static if self._host.connection(peer) is None]
-        pauses = [self._static_backoff.retry_at(peer) - time.monotonic() for peer in missing]
-        return max(_MIN_DELAY, min(pauses, default=_STATIC_MAX_BACKOFF))
+        delays = [self._static_backoff.retry_at(peer) - time.monotonic() for peer in missing]
+        return max(_MIN_DELAY, min(delays, default=_STATIC_MAX_BACKOFF))
 
     async def _dial_static(self, peer: PeerId) -> None:
         addresses = self._static[peer]
@@ -121,12 +129,12 @@ class PeerManager:
         try:
             await self._host.connect(peer, addresses)
         except DialError as error:
-            pause = self._static_backoff.failed(peer, time.monotonic())
-            log.warn("static peer not reached", peer=peer_id_text(peer), why=str(error), next_try_in=pause)
+            delay = self._static_backoff.failed(peer, time.monotonic())
+            log.warn("cannot connect to static peer", peer=peer_id_text(peer), error=str(error), retry_in=delay)
 
     async def _dial_known(self) -> float:
-        """One round of dialling known peers, if there are too few. Those whose records discovery has seen come before
-        those of hearsay, with which strangers may have filled the store."""
+        """One round of dialling known peers while there are too few. Peers with a node record come before those that
+        others only told us of, with which strangers may have filled the peerstore."""
         if len(self._host.peers()) >= self._host.config.peers_lo:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()
@@ -154,7 +162,7 @@ class PeerManager:
         return metadata is None or metadata.chain_id in (0, self._host.config.rollup.l2_chain_id)
 
     async def _dial_worker(self, candidates: list[PeerId]) -> None:
-        """One of the workers that share the candidates."""
+        """Dials candidates until none is left or there are enough peers."""
         while candidates and len(self._host.peers()) < self._host.config.peers_lo:
             peer = candidates.pop()
             try:
@@ -162,10 +170,10 @@ class PeerManager:
                     await self._host.connect(peer)
             except (DialError, TimeoutError) as error:
                 self._dial_backoff.failed(peer, time.monotonic())
-                log.debug("peer not reached", peer=short_peer_id(peer), why=str(error) or "no connection in time")
+                log.debug("cannot connect to peer", peer=short_peer_id(peer), error=str(error) or "timeout")
 
     async def _trim(self) -> float:
-        """Lets the surplus go."""
+        """Disconnects the peers that the connection manager trims."""
         connected = [
             TrimCandidate(info.peer, info.opened_at, info.direction is Direction.INBOUND, info.streams)
             for info in self._host.connections()
@@ -175,7 +183,7 @@ class PeerManager:
         return _TRIM_INTERVAL
 
     async def _monitor(self) -> float:
-        """Lifts bans that are over, judges one peer after the other, and counts."""
+        """Lifts expired bans, checks the score of one peer, and updates metrics [SCR7, SCR8]."""
         host = self._host
         peers, ips = host.connection_gater.remove_expired_bans(time.time())
         if peers or ips:
@@ -205,15 +213,15 @@ class PeerManager:
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 
     async def _ping(self) -> float:
-        """Every three minutes all peers, the first ten at once and then one a second."""
+        """Pings all peers every three minutes: ten at once, then one a second [NET6]."""
         now = time.monotonic()
-        if not self._to_ping and now >= self._next_round:
-            self._to_ping, self._next_round = self._host.peers(), now + PING_INTERVAL
+        if not self._to_ping and now >= self._ping_round_due:
+            self._to_ping, self._ping_round_due = self._host.peers(), now + PING_INTERVAL
             burst = _PING_BURST
         else:
             burst = 1
         for peer in self._to_ping[:burst]:
-            self._host.spawn(self._host.ping.measure_latency(peer))
+            self._host.spawn(self._host.measure_latency(peer))
         del self._to_ping[:burst]
         return 1.0
 

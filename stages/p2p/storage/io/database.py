@@ -1,6 +1,6 @@
-"""A small SQLite database in one file, or in memory, for what should survive a restart but need not. A file that is
-not ours or in use is refused; a damaged one is put aside; a disk that fails later is told in `problem` and stops
-nothing."""
+"""A small SQLite database in one file, or in memory, for data that should survive a restart but need not. A file that
+is in use or not ours is refused, a damaged one is moved aside; write errors at run time are reported in `problem` and
+stop nothing."""
 
 import os
 import sqlite3
@@ -15,7 +15,7 @@ from rollup_node.stages.p2p.config import MEMORY
 _VERSION = 1
 _BUSY_TIMEOUT = 2.0
 _SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises; the second one when a damaged file's own bytes are in the words of the first."""
+"""What sqlite3 raises; the second when a damaged file's bytes are in the message of the first."""
 
 log = get_logger("p2p")
 
@@ -25,8 +25,8 @@ class StoreError(Exception):
 
 
 class SqliteFile:
-    """A database that is `what` (words for the user) of the option `option`, with its tables. `application` is a
-    number of 32 bits that marks our files. Only one process can have a file open."""
+    """A database with its tables. `what` and `option` name it to operators; `application` is the 32-bit application id
+    that marks our files. One process at a time can open a file. Raises StoreError."""
 
     def __init__(self, path: str, *, what: str, option: str, application: int, schema: str) -> None:
         self.problem: str | None = None
@@ -39,7 +39,7 @@ class SqliteFile:
         self._connection.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows; none when the file fails."""
+        """All rows of a query; none when the file fails."""
         try:
             return self._connection.execute(query, values).fetchall()
         except _SQLITE_ERRORS as error:
@@ -52,7 +52,7 @@ class SqliteFile:
             self._connection.execute(query, values)
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        """Executes changes together or not at all."""
+        """Executes changes in one transaction."""
         with self._record_errors():
             try:
                 self._connection.execute("begin")
@@ -110,7 +110,8 @@ class SqliteFile:
         return connection
 
     def _check_header(self, connection: sqlite3.Connection, path: str) -> None:
-        """Marks a new file as ours, and refuses files of others."""
+        """Marks a new file as ours. Raises StoreError for a file of another kind or version, DatabaseError for a
+        damaged one."""
         (application,) = connection.execute("pragma application_id").fetchone()
         (version,) = connection.execute("pragma user_version").fetchone()
         (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
@@ -124,8 +125,8 @@ class SqliteFile:
         elif connection.execute("pragma quick_check(1)").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("the file is damaged")
 
-    def _replace_damaged(self, path: str, problem: str) -> sqlite3.Connection:
-        """Starts anew beside a damaged file of ours; refuses a file of another kind."""
+    def _replace_damaged(self, path: str, error: str) -> sqlite3.Connection:
+        """Moves a damaged file of ours aside and starts a new one; refuses a file of another kind."""
         header = Path(path).read_bytes()[:72] if Path(path).is_file() else b""
         if not header.startswith(b"SQLite format 3\0") or header[68:72] != self._application.to_bytes(4, "big"):
             raise StoreError(f"{path} is not a {self._what}: give another path ({self._option})")
@@ -133,13 +134,13 @@ class SqliteFile:
         for end in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(path + end, aside + end)
-        log.warn(f"the {self._what} is damaged; starting a new one", path=path, kept=aside, error=problem)
+        log.warn(f"the {self._what} is damaged, starting a new one", path=path, moved_to=aside, error=error)
         _make_private(path)
         return self._connect(path)
 
 
 def _make_private(path: str) -> None:
-    """Makes the file if it is missing, readable by its owner alone."""
+    """Creates the file if it is missing, readable by its owner alone."""
     Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     if not os.path.exists(path):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))

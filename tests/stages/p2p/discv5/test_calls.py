@@ -2,7 +2,14 @@
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import CALL_TIMEOUT, ActiveCalls, CallPurpose, CallResult, OutgoingCall
+from rollup_node.stages.p2p.discv5.calls import (
+    CALL_TIMEOUT,
+    ActiveCalls,
+    CallPurpose,
+    CallResult,
+    OutgoingCall,
+    ResponseStatus,
+)
 from rollup_node.stages.p2p.discv5.contact import log_distance
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
@@ -26,7 +33,7 @@ def delivered(message: messages.Discv5Message, at: object = CONTACT.endpoint) ->
 
 
 def asked(distances: tuple[int, ...] = ()) -> tuple[ActiveCalls, OutgoingCall]:
-    found, call = calls(), OutgoingCall(CONTACT, CallPurpose.CHECK, distances)
+    found, call = calls(), OutgoingCall(CONTACT, CallPurpose.REVALIDATE, distances)
     assert found.submit(call, 1, 10.0)
     return found, call
 
@@ -36,7 +43,7 @@ def test_a_ping_is_answered() -> None:
     assert found.outbox[0].endpoint == CONTACT.endpoint and found.has_call(PEER.node_id)
     pong = messages.Pong(call.request_id, 1, parse_ip("127.0.0.1"), 9222)
     assert found.handle_response(delivered(pong), OWN, 10.1) == CallResult(call, True, pong)
-    assert found.handle_response(delivered(pong), OWN, 10.1) is False
+    assert found.handle_response(delivered(pong), OWN, 10.1) is ResponseStatus.UNSOLICITED
     assert not found.has_call(PEER.node_id)
 
 
@@ -49,8 +56,8 @@ def test_answers_that_nobody_asked_for() -> None:
         delivered(messages.Nodes(call.request_id, 1, ())),
         delivered(messages.TalkResponse(call.request_id, b"")),
     ):
-        assert found.handle_response(wrong, OWN, 10.1) is False
-    assert found.count(CallPurpose.CHECK) == 1
+        assert found.handle_response(wrong, OWN, 10.1) is ResponseStatus.UNSOLICITED
+    assert found.count(CallPurpose.REVALIDATE) == 1
 
 
 def test_nodes_come_in_parts() -> None:
@@ -60,14 +67,16 @@ def test_nodes_come_in_parts() -> None:
     parts = [
         messages.Nodes(call.request_id, 2, tuple(record.raw for record in half)) for half in (records[:2], records[2:])
     ]
-    assert found.handle_response(delivered(parts[0]), OWN, 10.1) is None
+    assert found.handle_response(delivered(parts[0]), OWN, 10.1) is ResponseStatus.INCOMPLETE
     assert found.handle_response(delivered(parts[1]), OWN, 10.2) == CallResult(call, True)
     assert list(call.records.values()) == records
 
 
 def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
     found, call = asked((256,))
-    assert found.handle_response(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is None
+    assert (
+        found.handle_response(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is ResponseStatus.INCOMPLETE
+    )
     assert found.expire(OWN, 10.2) == []
     assert found.expire(OWN, 10.0 + CALL_TIMEOUT) == [CallResult(call, True)]
 
@@ -88,9 +97,9 @@ def test_no_more_than_sixteen_records_are_taken() -> None:
     found, call = asked(tuple(range(250, 257)))
     for start in range(0, len(records), 3):
         part = messages.Nodes(call.request_id, 255, tuple(record.raw for record in records[start : start + 3]))
-        if found.handle_response(delivered(part), OWN, 10.1) is not None:
+        if found.handle_response(delivered(part), OWN, 10.1) is not ResponseStatus.INCOMPLETE:
             break
-    assert call.answers == 16 and len(call.records) == 16
+    assert call.responses == 16 and len(call.records) == 16
 
 
 def test_one_request_at_a_time_goes_to_a_node() -> None:
@@ -102,7 +111,7 @@ def test_one_request_at_a_time_goes_to_a_node() -> None:
     assert len(found.outbox) == 2
     for number in range(4):
         assert [outcome.call for outcome in found.expire(OWN, 12.0 + number)] == [others[number]]
-    assert len(found) == 0 and not found._waiting and not found._by_nonce
+    assert len(found) == 0 and not found._queued and not found._by_nonce
 
 
 def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
@@ -117,6 +126,6 @@ def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
 
 def test_request_ids_do_not_begin_with_zero() -> None:
     found = ActiveCalls(PacketCodec(secret_of("own"), seeded("x")), bytes)
-    call = OutgoingCall(CONTACT, CallPurpose.CHECK)
+    call = OutgoingCall(CONTACT, CallPurpose.REVALIDATE)
     found.submit(call, 1, 10.0)
     assert call.request_id == b"\x01" + bytes(7)

@@ -115,7 +115,7 @@ def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
         friends.network.now += 0.0001
     assert len(service.codec.challenges) <= sessions.MAX_CHALLENGES
     assert len(service.codec.sessions) <= 2
-    assert len(service._limit) <= 2048
+    assert len(service._packet_limits) <= 2048
     assert friends.still_talk()
 
 
@@ -125,7 +125,7 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends)
         friends.network.inject(at, friends.liar.encode_random(friends.one.record.node_id).datagram, ONE)
     assert friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
     friends.two.service.codec.sessions.clear()
-    friends.two.service.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.CHECK), 1, friends.network.now)
+    friends.two.service.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.REVALIDATE), 1, friends.network.now)
     friends.network.run(0.2)
     assert friends.two.service.codec.sessions.newest(friends.one.record.node_id, ONE) is not None
     assert friends.still_talk()
@@ -139,7 +139,7 @@ def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
     for _ in range(20):
         friends.network.inject(TWO, sealed.datagram, ONE)
     assert len(friends.sent_by(friends.one, before)) == 1
-    assert friends.one.service.drops[PacketDrop.REPEATED] == 19
+    assert friends.one.service.drops[PacketDrop.REPLAYED] == 19
 
 
 def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
@@ -165,8 +165,8 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
         network.inject(sender, sending.datagram, sending.endpoint)
     for at, node in network.nodes.items():
         assert len(node.service.codec.sessions) == counts[at]
-        assert node.service.drops[PacketDrop.NOT_ASKED_FOR] + node.service.drops[PacketDrop.BAD_HANDSHAKE] >= 1
-        assert node.service.drops[PacketDrop.REPEATED] >= 1
+        assert node.service.drops[PacketDrop.UNSOLICITED] + node.service.drops[PacketDrop.BAD_HANDSHAKE] >= 1
+        assert node.service.drops[PacketDrop.REPLAYED] >= 1
     repeated = network.log[len(history) :]
     assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
 
@@ -269,22 +269,23 @@ def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends
     call = OutgoingCall(friends.two.contact, CallPurpose.FETCH, (1,))
     friends.one.service.calls.submit(call, 1, friends.network.now)
     friends.network.run(1)
-    assert call.answers == 1 and not call.records
+    assert call.responses == 1 and not call.records
 
 
 def test_too_many_calls_are_refused(friends: Friends) -> None:
     calls = friends.one.service.calls
     taken = [
         calls.submit(
-            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.CHECK), 1, friends.network.now
+            OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.REVALIDATE), 1, friends.network.now
         )
         for number in range(MAX_ACTIVE_CALLS + 50)
     ]
     assert sum(taken) == MAX_ACTIVE_CALLS
     to_one = [
-        calls.submit(OutgoingCall(friends.two.contact, CallPurpose.CHECK), 1, friends.network.now) for _ in range(10)
+        calls.submit(OutgoingCall(friends.two.contact, CallPurpose.REVALIDATE), 1, friends.network.now)
+        for _ in range(10)
     ]
     assert sum(to_one) <= 5
     friends.network.run(3)
-    assert len(calls) == 0 and not calls._by_nonce and not calls._waiting
+    assert len(calls) == 0 and not calls._by_nonce and not calls._queued
     assert friends.still_talk()

@@ -116,7 +116,7 @@ def test_a_node_that_lost_its_sessions_is_asked_anew() -> None:
     network.run(2)
     again = network.add("two", TWO)
     assert not len(again.service.codec.sessions)
-    one.service.calls.submit(OutgoingCall(again.contact, CallPurpose.CHECK), 1, network.now)
+    one.service.calls.submit(OutgoingCall(again.contact, CallPurpose.REVALIDATE), 1, network.now)
     network.run(1)
     assert len(again.service.codec.sessions) == 1
     assert not again.service.drops
@@ -214,7 +214,7 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
     network.run(30)
     for record in outside:
-        one.service.calls.submit(OutgoingCall(contact_of(record), CallPurpose.CHECK), 1, network.now)
+        one.service.calls.submit(OutgoingCall(contact_of(record), CallPurpose.REVALIDATE), 1, network.now)
     network.run(5)
     targets = {sending.endpoint for sender, sending in network.log if sender == ONE}
     assert targets == {TWO}
@@ -236,7 +236,7 @@ def test_addresses_of_local_networks_are_not_told_to_strangers(asker: str) -> No
     call = OutgoingCall(one.contact, CallPurpose.FETCH, (256, 255, 254))
     stranger.service.calls.submit(call, 1, network.now)
     network.run(1)
-    assert call.answers == 1 and not call.records
+    assert call.responses == 1 and not call.records
 
 
 def test_a_node_is_not_its_own_bootnode() -> None:

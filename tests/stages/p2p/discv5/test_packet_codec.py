@@ -65,10 +65,10 @@ def test_a_newer_record_is_sent() -> None:
 def test_a_handshake_works_once_in_time_and_from_one_address() -> None:
     two = Two()
     datagram = two.handshake(two.challenge())
-    assert two.b.decode(datagram, B_AT, NOW) is PacketDrop.NOT_ASKED_FOR
-    assert two.b.decode(datagram, A_AT, NOW + 2) is PacketDrop.NOT_ASKED_FOR
+    assert two.b.decode(datagram, B_AT, NOW) is PacketDrop.UNSOLICITED
+    assert two.b.decode(datagram, A_AT, NOW + 2) is PacketDrop.UNSOLICITED
     assert isinstance(two.b.decode(datagram, A_AT, NOW), AuthenticMessage)
-    assert two.b.decode(datagram, A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
+    assert two.b.decode(datagram, A_AT, NOW) is PacketDrop.UNSOLICITED
 
 
 @pytest.mark.parametrize("record", [record_of("else"), record_of("a", "127.0.0.1", 1, seq=9)])
@@ -105,13 +105,13 @@ def test_a_handshake_may_answer_any_of_the_last_challenges() -> None:
     two = Two()
     first, second = two.challenge(), two.challenge()
     assert isinstance(two.b.decode(two.handshake(first), A_AT, NOW), AuthenticMessage)
-    assert two.b.decode(two.handshake(second), A_AT, NOW) is PacketDrop.NOT_ASKED_FOR
+    assert two.b.decode(two.handshake(second), A_AT, NOW) is PacketDrop.UNSOLICITED
 
 
 def test_a_message_in_our_own_name_is_dropped() -> None:
     two = Two()
     mirror = PacketCodec(secret_of("b"), seeded("mirror"))
-    assert two.b.decode(mirror.encode_random(two.b.node_id).datagram, A_AT, NOW) is PacketDrop.OWN_NAME
+    assert two.b.decode(mirror.encode_random(two.b.node_id).datagram, A_AT, NOW) is PacketDrop.OWN_ID
 
 
 def test_a_handshake_with_a_message_that_is_none_makes_a_session_but_delivers_nothing() -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
 from tests.support.gossip_world import OTHER_TOPIC, TOPIC, World
@@ -186,8 +187,8 @@ def test_a_poor_mesh_is_improved_now_and_then() -> None:
     assert better in world.mesh
 
 
-@pytest.mark.parametrize("scoring", ["light", "none"])
-def test_a_mesh_of_good_peers_is_not_changed(scoring: str) -> None:
+@pytest.mark.parametrize("scoring", list(PeerScoring))
+def test_a_mesh_of_good_peers_is_not_changed(scoring: PeerScoring) -> None:
     world = World(scoring=scoring)
     members = world.add_members(8)
     for number in range(4):

@@ -35,10 +35,10 @@ def test_answers() -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ("", "not an answer"),
-        ("0080", "not an answer"),
-        ("01800000" + "00" * 12, "not an answer"),
-        ("00810000" + "00000064" + "2406" + "2710" + "00000e10", "not an answer"),
+        ("", "not a response"),
+        ("0080", "not a response"),
+        ("01800000" + "00" * 12, "not a response"),
+        ("00810000" + "00000064" + "2406" + "2710" + "00000e10", "not a response"),
         ("00820000" + "00000064" + "2407" + "2710" + "00000e10", "port 9223"),
         ("00820000" + "00000064", "8 bytes"),
     ],

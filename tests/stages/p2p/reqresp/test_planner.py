@@ -5,6 +5,7 @@ import random
 import msgspec
 import pytest
 
+from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.reqresp.payload_by_number import (
     BlockFound,
     ErrorResponse,
@@ -12,7 +13,7 @@ from rollup_node.stages.p2p.reqresp.payload_by_number import (
     RequestOutcome,
     ResultCode,
 )
-from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner, Target
+from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import chain
@@ -21,9 +22,9 @@ CHAIN = chain(300)
 LACKS = ErrorResponse(ResultCode.NOT_FOUND)
 
 
-def target(number: int) -> Target:
+def target(number: int) -> GapEnd:
     payload = CHAIN[number - 1]
-    return Target(number, payload.block_hash, payload.parent_hash)
+    return GapEnd(number, payload.block_hash, payload.parent_hash)
 
 
 class Peers:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.scoring import decay, peer_score
 from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.p2p.scoring.peer_score import MAX_RETAINED, PeerScorer, peer_scorer
@@ -11,7 +12,7 @@ SLOT = 2.0
 
 
 def light() -> PeerScorer:
-    return peer_scorer("light", 2)
+    return peer_scorer(PeerScoring.LIGHT, 2)
 
 
 def names(count: int) -> list[bytes]:
@@ -76,7 +77,7 @@ def test_more_than_ten_peers_at_an_address() -> None:
 
 
 def test_addresses_may_be_exempt() -> None:
-    scores = peer_scorer("light", 2, exempt=lambda address: address.startswith("127."))
+    scores = peer_scorer(PeerScoring.LIGHT, 2, exempt=lambda address: address.startswith("127."))
     for peer in names(50):
         scores.add_peer(peer, ["127.0.0.1"])
     assert {scores.score(peer) for peer in names(50)} == {0.0}
@@ -129,7 +130,7 @@ def test_memory_of_those_who_left_is_bounded() -> None:
 
 
 def test_none_scores_nothing() -> None:
-    scores = peer_scorer("none", 2)
+    scores = peer_scorer(PeerScoring.NONE, 2)
     for peer in names(30):
         scores.add_peer(peer, ["10.0.0.1"])
     scores.add_penalty(names(1)[0], 100)

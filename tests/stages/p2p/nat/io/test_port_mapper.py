@@ -65,7 +65,7 @@ def pmp_router(*, result: int = 0, outer: str = "8.8.4.4", lifetime: int = 600) 
 
 def keeper(pmp: GatewayAddress | None, ssdp: GatewayAddress | None = None) -> tuple[PortMapper, list[ExternalMapping]]:
     heard: list[ExternalMapping] = []
-    return PortMapper((UDP, TCP), heard.append, targets=GatewayAddresses(pmp, ssdp), restricted_to=LOOPBACK), heard
+    return PortMapper((UDP, TCP), heard.append, gateways=GatewayAddresses(pmp, ssdp), allowed_networks=LOOPBACK), heard
 
 
 def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
@@ -87,9 +87,9 @@ def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
     ("router", "problem"),
     [
         (pmp_router(result=2), "not authorized"),
-        (pmp_router(outer="10.0.0.7"), "not a public one"),
-        (lambda request: b"garbage", "no answer by NAT-PMP"),
-        (lambda request: None, "no answer by NAT-PMP"),
+        (pmp_router(outer="10.0.0.7"), "is not public"),
+        (lambda request: b"garbage", "no response by NAT-PMP"),
+        (lambda request: None, "no response by NAT-PMP"),
     ],
 )
 def test_routers_that_do_not_help(

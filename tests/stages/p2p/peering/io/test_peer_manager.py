@@ -76,13 +76,13 @@ def test_known_peers_are_dialled_while_there_are_too_few() -> None:
             ours.peerstore.set_metadata(other.peer_id, PeerMetadata("", 1))
             ours.peerstore.add_addresses(a.peer_id, a.addresses, 100.0)
             ours.peerstore.set_metadata(a.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
-            await step(upkeep, "seek peers")
+            await step(upkeep, "dial known peers")
             assert ours.peers() == [a.peer_id]
             ours.peerstore.add_addresses(b.peer_id, b.addresses, 100.0)
-            await step(upkeep, "seek peers")
+            await step(upkeep, "dial known peers")
             assert sorted(ours.peers()) == sorted([a.peer_id, b.peer_id])
             before = ours.meter.text()
-            await step(upkeep, "seek peers")
+            await step(upkeep, "dial known peers")
             assert ours.meter.text() == before
 
     asyncio.run(run())
@@ -97,7 +97,7 @@ def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> Non
                 )
             ours.peerstore.add_addresses(found.peer_id, found.addresses, 100.0)
             ours.peerstore.set_metadata(found.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
-            await step(PeerManager(ours), "seek peers")
+            await step(PeerManager(ours), "dial known peers")
             assert ours.peers() == [found.peer_id]
             assert len(ours.dialer.last_errors) < 100
 
@@ -133,12 +133,12 @@ def test_bad_scores_lead_to_bans_that_end() -> None:
             for host in (theirs, static):
                 await ours.connect(host.peer_id, host.addresses)
                 ours.peerstore.set_scores(host.peer_id, BAD, 100.0)
-            await step(upkeep, "watch peers", 3)
+            await step(upkeep, "monitor peers", 3)
             assert ours.peers() == [static.peer_id]
             assert ours.intercept_peer(theirs.peer_id) == "peer banned"
             assert theirs.peer_id in ours.peerstore.load_gater().peer_bans
             await asyncio.sleep(0.4)
-            await step(upkeep, "watch peers")
+            await step(upkeep, "monitor peers")
             assert ours.intercept_peer(theirs.peer_id) is None and ours.peerstore.load_gater().peer_bans == {}
             text = ours.meter.text().decode()
             assert "op_node_default_p2p_peer_unbans 1.0" in text
@@ -153,7 +153,7 @@ def test_nobody_is_banned_against_the_options(options: dict[str, object]) -> Non
         async with running(1, **options) as ours, running(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
             ours.peerstore.set_scores(theirs.peer_id, BAD, 100.0)
-            await step(PeerManager(ours), "watch peers", 3)
+            await step(PeerManager(ours), "monitor peers", 3)
             assert ours.peers() == [theirs.peer_id]
 
     asyncio.run(run())
@@ -178,7 +178,7 @@ def test_the_store_is_cleaned() -> None:
         async with running(1) as ours:
             ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
             began = time.monotonic()
-            await step(PeerManager(ours), "clean the peer store")
+            await step(PeerManager(ours), "collect peerstore garbage")
             assert time.monotonic() - began < 5 and ours.peerstore.peers() == []
 
     asyncio.run(run())

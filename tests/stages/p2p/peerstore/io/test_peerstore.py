@@ -72,11 +72,9 @@ def test_records_are_kept_for_their_time() -> None:
     store.set_scores(PEER, SCORES, 1200.0)
     store.set_metadata(PEER, PeerMetadata("enr:-abc", 901))
     store.set_identify_record(PEER, IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
-    store.set_key(PEER, OURS.public_key.encode())
     assert store.scores(PEER) == SCORES
     assert store.metadata(PEER) == PeerMetadata("enr:-abc", 901)
     assert store.identify_record(PEER) == IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b"))
-    assert store.key(PEER) == OURS.public_key.encode()
     assert store.peers() == [PEER] and store.scores(OTHER) is None
     clock.now += 1300
     assert store.scores(PEER) is None and store.metadata(PEER) is not None
