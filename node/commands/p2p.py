@@ -1,4 +1,4 @@
-"""`rollup-node p2p`: keys and peer ids of the peer-to-peer network (node-behaviour 15)."""
+"""`rollup-node p2p`: keys and peer ids of the network [CMD1 to CMD3], and the doctor."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ _HELP = f"""usage: {PROGRAM} p2p genkey | priv2id | pub2id | doctor --rpc URL [-
   genkey   prints a new private key as hex, for the file of p2p.priv.path
   priv2id  reads a private key as hex from standard input, prints its peer id
   pub2id   reads a secp256k1 public key as hex from standard input, prints its peer id
-  doctor   asks a running node why it has few peers or gets no blocks, and says what to do; exit code 1 for faults
+  doctor   reports why a running node has few peers or gets no blocks, and what to do; exit code 1 for faults
 """
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs one of the commands."""
+    """Runs one of the commands. Raises SetupError for an unknown command or bad input."""
     name, *rest = words or ["--help"]
     if name == DOCTOR:
         from rollup_node.node.commands.doctor import main as doctor

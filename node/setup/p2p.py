@@ -10,7 +10,7 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import P2pConfig, PeerScoring
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
@@ -90,7 +90,7 @@ def _config(values: Values, chain: ChosenChain) -> P2pConfig:
         ban_peers=values["p2p.ban.peers"],
         ban_threshold=values["p2p.ban.threshold"],
         ban_duration=values["p2p.ban.duration"],
-        scoring=peer_scoring(values),
+        scoring=PeerScoring(peer_scoring(values)),
         sequencer_key=values["p2p.sequencer.key"],
         gossip_timestamp_threshold=values["p2p.gossip.timestamp.threshold"],
         mesh_d=values["p2p.gossip.mesh.d"],

@@ -19,11 +19,12 @@ from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Se
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.identity.io.key_file import load_identity
+from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
-from rollup_node.stages.p2p.process.diagnosis import Diagnosis, DiagnosisService
+from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.payload_client import PayloadClient
 from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
