@@ -14,7 +14,7 @@ from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, play_alone
+from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, run_in_namespace
 from tests.support.p2p_blocks import CHAIN_ID, signed
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 
@@ -45,8 +45,8 @@ async def dialling(folder: Path) -> None:
             identified = await node.until(lambda: known().get(theirs.peer))
             assert {"/ipfs/id/1.0.0", "/meshsub/1.1.0"} <= set(identified.protocols)
             assert 0 < await node.stage.host.ping.ping(theirs.peer) < 5
-            assert (await node.call("peers", True))["peers"][theirs.name]["direction"] == direction
-            assert await node.call("disconnectPeer", theirs.name) is None
+            assert (await node.call("peers", True))["peers"][theirs.peer_text]["direction"] == direction
+            assert await node.call("disconnectPeer", theirs.peer_text) is None
             await node.until(lambda: not node.stage.host.peers())
             await they_dial(theirs, node)
 
@@ -61,7 +61,7 @@ async def blocks_by_request(folder: Path) -> None:
         return answers[struct.unpack("<Q", request)[0]]
 
     async with P2pNode(1, rollup, folder).running() as node, go_peer(folder / "go") as theirs:
-        node.blocks = {each.block_number: each for each in blocks}
+        node.own_chain = {each.block_number: each for each in blocks}
         await theirs.serve(payload_by_number.protocols(CHAIN_ID)[0], payload_by_number.REQUEST_SIZE, answer)
         await they_dial(theirs, node)
         for protocol in payload_by_number.protocols(CHAIN_ID):
@@ -80,21 +80,21 @@ async def gossip(folder: Path) -> None:
 
     rollup = chain_of_now()
     async with P2pNode(1, rollup, folder, sequencer_key=KEY).running() as node, go_peer(folder / "go") as theirs:
-        listening = asyncio.get_running_loop().create_task(theirs.listen(TOPIC))
+        listening = asyncio.get_running_loop().create_task(theirs.collect(TOPIC))
         assert await node.call("connectPeer", theirs.address) is None
         await until_knows(theirs, node, TOPIC)
         await node.until(lambda: theirs.peer in node.stage.gossip.router.meshes.members[TOPIC])
         ours = now_block(1, transactions=(b"\x02" + shake_128(b"large").digest(500_000),))
         assert await node.publish(ours) is None
-        await node.until(lambda: theirs.heard)
-        assert theirs.heard == [message(ours)]
+        await node.until(lambda: theirs.received)
+        assert theirs.received == [message(ours)]
         await theirs.publish(TOPIC, message(now_block(2)))
-        await node.until(lambda: node.counted(REJECTED) == 1)
-        assert node.arrived == [] and node.stage.host.peers() == [theirs.peer]
+        await node.until(lambda: node.metric_sum(REJECTED) == 1)
+        assert node.received_blocks == [] and node.stage.host.peers() == [theirs.peer]
         listening.cancel()
 
 
 @pytest.mark.parametrize("scene", [dialling, blocks_by_request, gossip])
 def test_go_libp2p(scene: Scene, leftovers: Any) -> None:
     need_daemon()
-    play_alone(scene, leftovers.folder, leftovers.environment())
+    run_in_namespace(scene, leftovers.folder, leftovers.environment())

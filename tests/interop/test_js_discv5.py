@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
 from tests.support.discv5_nodes import seeded
-from tests.support.discv5_servers import free_port, serving, serving_many
+from tests.support.discv5_servers import free_port, running_discv5, running_discv5_servers
 from tests.support.js_peers import JsPeer, js_peer, need_packages
 from tests.support.p2p_hosts import config, until
 
@@ -43,7 +43,7 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
             record = their_record(theirs)
             assert record.node_id.hex() == theirs.ready["node"]
             assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
-            async with serving("ours", bootnodes=(record.text,)) as ours:
+            async with running_discv5("ours", bootnodes=(record.text,)) as ours:
                 await until(lambda: ours.found)
                 assert ours.found[0].enr == record.text
                 assert ours.found[0].chain_id == CHAIN
@@ -55,7 +55,7 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
 
 def test_they_begin_the_handshake() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours") as ours:
+        async with foreign() as theirs, running_discv5("ours") as ours:
             pong = await theirs.call("ping", record=ours.enr.text)
             assert pong == {"seq": ours.enr.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
             await theirs.call("ping", record=ours.enr.text)
@@ -69,7 +69,7 @@ def test_they_begin_the_handshake() -> None:
 
 def test_a_session_that_we_lost_is_made_anew() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours") as ours:
+        async with foreign() as theirs, running_discv5("ours") as ours:
             await theirs.call("ping", record=ours.enr.text)
             ours.node.codec.sessions.clear()
             pong = await theirs.call("ping", record=ours.enr.text)
@@ -82,8 +82,8 @@ def test_their_lookups_go_through_our_nodes() -> None:
     async def check() -> None:
         async with (
             foreign() as theirs,
-            serving("boot") as boot,
-            serving_many(16, bootnodes=(boot.enr.text,)) as nodes,
+            running_discv5("boot") as boot,
+            running_discv5_servers(16, bootnodes=(boot.enr.text,)) as nodes,
         ):
             await until(lambda: all(len(node.found) >= 14 for node in nodes), 25)
             await theirs.call("add", record=boot.enr.text)
@@ -97,12 +97,12 @@ def test_their_lookups_go_through_our_nodes() -> None:
 
 def test_our_lookups_go_through_their_node() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving_many(12) as nodes:
+        async with foreign() as theirs, running_discv5_servers(12) as nodes:
             record = their_record(theirs)
             for node in nodes:
                 await theirs.call("ping", record=node.enr.text)
                 await theirs.call("add", record=node.enr.text)
-            async with serving("late", bootnodes=(record.text,)) as late:
+            async with running_discv5("late", bootnodes=(record.text,)) as late:
                 wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
                 assert len(wanted) >= 10
                 await until(lambda: wanted <= {peer.enr for peer in late.found}, 25)
@@ -112,7 +112,7 @@ def test_our_lookups_go_through_their_node() -> None:
 
 def test_many_requests_in_a_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with foreign() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
             service = ours.node
             contact = their_record(theirs).contact()
@@ -137,7 +137,7 @@ def their_port(theirs: JsPeer) -> int:
 
 def test_garbage_from_our_address_does_not_end_the_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, serving("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with foreign() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
             transport = ours._transport
             assert transport is not None

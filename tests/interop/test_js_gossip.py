@@ -15,10 +15,10 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import GossipPeer, gossip_peer, present_topic
+from tests.support.js_gossip import JsGossipPeer, gossip_peer, present_topic
 from tests.support.js_peers import by, need_packages
 from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK, SIGNER, block, signed
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 
 TOPIC = block_message.block_topic(CHAIN_ID, 4)
 GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -51,12 +51,12 @@ def large_block(number: int, size: int) -> ExecutionPayload:
     return now_block(number, transactions=(b"\x02" + shake_128(bytes([number])).digest(size),))
 
 
-async def connected(node: P2pNode, *peers: GossipPeer) -> None:
+async def connected(node: P2pNode, *peers: JsGossipPeer) -> None:
     """We dial them, and are in each other's mesh."""
     for peer in peers:
         await peer.join(TOPIC)
         assert await node.call("connectPeer", peer.address) is None
-        await peer.in_mesh_with(node, TOPIC)
+        await peer.wait_for_mesh_with(node, TOPIC)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
@@ -73,7 +73,7 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
                 await theirs.dial(node)
             else:
                 assert await node.call("connectPeer", theirs.address) is None
-            await theirs.in_mesh_with(node, topic)
+            await theirs.wait_for_mesh_with(node, topic)
             assert (await theirs.state(topic))["spoken"] == {node.peer: MESHSUB_12}
             assert "/another/topic" not in node.stage.gossip.router.peers.topics
             ours, given = now_block(1, version), now_block(2, version)
@@ -83,15 +83,15 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             assert (heard["topic"], heard["data"], heard["peer"]) == (topic, sent, node.peer)
             assert {tuple(each["fields"]) for each in theirs.rpcs("messages")} == {("data", "topic")}
             assert await theirs.publish(topic, message(given, version)) == {node.peer}
-            await node.until(lambda: node.arrived)
-            assert node.arrived == [given] and node.stage.gossip.accepted == 1
+            await node.until(lambda: node.received_blocks)
+            assert node.received_blocks == [given] and node.stage.gossip.accepted == 1
             assert node.stage.gossip.router.validation_queue.has_seen(
                 id_of(message(given, version), topic), time.monotonic()
             )
             peers = (await node.call("peers", True))["peers"]
-            assert peers[theirs.name]["scores"]["gossip"]["total"] == 0 and peers[theirs.name]["gossipBlocks"]
+            assert peers[theirs.peer_text]["scores"]["gossip"]["total"] == 0 and peers[theirs.peer_text]["gossipBlocks"]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
                 heard = await theirs.received(id_of(message(ours)))
                 assert heard["data"] == message(ours)
                 await theirs.publish(TOPIC, message(given))
-                await node.until(lambda given=given: node.arrived and node.arrived[-1] == given)
+                await node.until(lambda given=given: node.received_blocks and node.received_blocks[-1] == given)
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
@@ -122,10 +122,10 @@ def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
         ):
             await member.join(TOPIC)
             await member.dial(node)
-            await member.in_mesh_with(node, TOPIC)
+            await member.wait_for_mesh_with(node, TOPIC)
             await outsider.join(TOPIC)
             await outsider.dial(node)
-            await outsider.said("prune", lambda prune: prune == {"topic": TOPIC, "backoff": 60})
+            await outsider.wait_for_rpc("prune", lambda prune: prune == {"topic": TOPIC, "backoff": 60})
             assert list(node.stage.gossip.router.meshes.members[TOPIC]) == [member.peer]
             own, given = large_block(1, 2000), now_block(2)
             assert await node.publish(own) is None
@@ -137,10 +137,10 @@ def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
                 assert outsider.copies(id_of(each)) == 1
             assert (await outsider.state(TOPIC))["mesh"] == []
 
-    play(scene)
+    run_scenario(scene)
 
 
-def _told_before_sent(peer: GossipPeer, id_: bytes) -> bool:
+def _told_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
     rpcs = [event for event in peer.js.events if event["event"] == "rpc"]
     told = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
     sent = next(at for at, rpc in enumerate(rpcs) if any(each["id"] == id_.hex() for each in rpc["messages"]))
@@ -164,13 +164,13 @@ def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
             assert theirs.peer not in meshes.members[TOPIC]
             given = message(now_block(1))
             assert await theirs.publish(TOPIC, given) == {member.peer}
-            await node.until(lambda: node.arrived)
+            await node.until(lambda: node.received_blocks)
             assert id_of(given).hex() in theirs.rpcs("iwant", node.peer)
             assert id_of(given).hex() not in theirs.rpcs("iwant", member.peer)
             assert node.stage.gossip.router.lazy_gossip.promises.broken(time.monotonic() + 10) == {}
             assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
@@ -180,12 +180,12 @@ def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
         async with P2pNode(1, chain_of_now(), tmp_path).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
             await theirs.js.call("tell", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
-            await theirs.said("iwant", lambda wanted: wanted == "ab" * 20)
+            await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
             scores = node.stage.scorer
             await node.until(lambda: scores.snapshot(theirs.peer).behaviour_penalty > 0.5)
             assert scores.score(theirs.peer) == 0, "few broken promises are forgiven"
 
-    play(scene)
+    run_scenario(scene)
 
 
 def bad_messages() -> dict[str, bytes]:
@@ -230,13 +230,13 @@ def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
             await witness.received(id_of(good))
             assert node.stage.gossip.failures == dict.fromkeys(bad, 1)
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(good).hex()]
-            assert len(node.arrived) == 1
-            score = (await node.call("peers", True))["peers"][sender.name]["scores"]["gossip"]
+            assert len(node.received_blocks) == 1
+            score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
             assert score["total"] == 0 and score["behavioralPenalty"] == 0
-            await node.until(lambda: node.counted(REJECTED) == len(bad))
+            await node.until(lambda: node.metric_sum(REJECTED) == len(bad))
             assert sender.peer in node.stage.gossip.router.meshes.members[TOPIC]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
@@ -263,10 +263,10 @@ def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
             await witness.received(id_of(last))
             assert node.stage.gossip.failures == {"no_signer": 1, "seen": 1}
             assert [each["id"] for each in witness.rpcs("messages")] == [id_of(once).hex(), id_of(last).hex()]
-            assert [each.block_number for each in node.arrived] == [2, 3]
+            assert [each.block_number for each in node.received_blocks] == [2, 3]
             assert node.stage.scorer.score(sender.peer) == 0
 
-    play(scene)
+    run_scenario(scene)
 
 
 def _with_high_s(content: bytes) -> bytes:
@@ -293,7 +293,7 @@ def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
             assert await node.publish(first) is None
             await theirs.js.event("judged", by(verdict=verdict, id=id_of(message(first)).hex(), peer=node.peer))
             if verdict == "reject":
-                await theirs.until(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
+                await theirs.wait_for_state(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
                 meshes = node.stage.gossip.router.meshes
                 await node.until(lambda: theirs.peer not in meshes.members[TOPIC])
                 assert meshes.backoff.blocks_graft(TOPIC, theirs.peer)
@@ -301,10 +301,10 @@ def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
                 assert (await theirs.state(TOPIC))["scores"] == {node.peer: 0, witness.peer: 0}
             await theirs.js.call("judge", topic=TOPIC, verdict="accept")
             assert await node.publish(second) is None
-            await witness.until(lambda: second in witness.arrived)
-            assert (first in witness.arrived) == (verdict == "accept")
+            await witness.until(lambda: second in witness.received_blocks)
+            assert (first in witness.received_blocks) == (verdict == "accept")
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
             await other.received(id_of(large))
             assert other.rpcs("idontwant") == [id_of(large).hex()] and sender.rpcs("idontwant") == []
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
@@ -345,14 +345,14 @@ def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
             state = node.stage.gossip.router.peers.states[theirs.peer]
             await node.until(lambda: id_of(message(large)) in state.unwanted)
             await elsewhere.publish(TOPIC, message(large))
-            await node.until(lambda: node.arrived == [large])
+            await node.until(lambda: node.received_blocks == [large])
             last = message(now_block(2))
             await elsewhere.publish(TOPIC, last)
             await theirs.js.event("judged", by(id=id_of(last).hex(), peer=node.peer))
             assert theirs.copies(id_of(message(large)), node.peer) == 0
             assert theirs.copies(id_of(message(large)), source.peer) == 1
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
@@ -366,14 +366,14 @@ def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
         ):
             await connected(node, theirs)
             await theirs.publish(TOPIC, message(now_block(1)))
-            await node.until(lambda: node.counted(REJECTED) == 1)
-            assert node.arrived == [] and not node.stage.gossip.failures
+            await node.until(lambda: node.metric_sum(REJECTED) == 1)
+            assert node.received_blocks == [] and not node.stage.gossip.failures
             ours = now_block(2)
             assert await node.publish(ours) is None
-            await theirs.said("messages", lambda each: each["id"] == id_of(message(ours)).hex())
+            await theirs.wait_for_rpc("messages", lambda each: each["id"] == id_of(message(ours)).hex())
             assert [event for event in theirs.js.events if event["event"] in ("judged", "message")] == []
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             assert await node.publish(last) is None
             await theirs.received(id_of(message(last)))
             assert not theirs.copies(id_of(message(missed))) or _told_before_sent(theirs, id_of(message(missed)))
-            await theirs.in_mesh_with(node, TOPIC)
+            await theirs.wait_for_mesh_with(node, TOPIC)
             assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
 
-    play(scene)
+    run_scenario(scene)

@@ -11,8 +11,8 @@ import pytest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
-from tests.support.js_peers import JsFailure, JsPeer, by, js_peer, need_packages
-from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
+from tests.support.js_peers import JsError, JsPeer, by, js_peer, need_packages
+from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, running_host, until
 
 PROGRAM = "libp2p_peer.mjs"
 SIZES = (0, 1, 100_000, 1_500_000)
@@ -21,7 +21,7 @@ SIZES = (0, 1, 100_000, 1_500_000)
 class Pair(NamedTuple):
     """Our host, the foreign one, and its peer id."""
 
-    ours: TestHost
+    ours: RecordingHost
     theirs: JsPeer
     peer: bytes
 
@@ -32,7 +32,7 @@ class Pair(NamedTuple):
 
 @asynccontextmanager
 async def pair(**options: bool) -> AsyncIterator[Pair]:
-    async with running(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
+    async with running_host(2, user_agent="optimism", **options) as ours, js_peer(PROGRAM, secret="01" * 32) as theirs:
         yield Pair(ours, theirs, parse_peer_id(theirs.ready["peer"]))
 
 
@@ -42,7 +42,7 @@ async def we_dial(both: Pair) -> None:
 
 
 async def they_dial(both: Pair) -> None:
-    found = await both.theirs.call("dial", address=both.ours.dial_text)
+    found = await both.theirs.call("dial", address=both.ours.multiaddr)
     assert found == {"encryption": "/noise", "multiplexer": "/yamux/1.0.0"}
 
 
@@ -68,7 +68,7 @@ def test_everything_works_whoever_dials(dial: Callable[[Pair], Awaitable[None]],
 
 
 async def _identified(both: Pair) -> None:
-    event = await both.ours.heard(PeerIdentified)
+    event = await both.ours.wait_for(PeerIdentified)
     assert event.peer == both.peer
     assert ECHO in event.identified.protocols and "/ipfs/ping/1.0.0" in event.identified.protocols
     assert str(event.identified.agent).startswith("js-libp2p")
@@ -81,7 +81,7 @@ async def _identified(both: Pair) -> None:
 
 async def _echoed_both_ways(both: Pair, size: int) -> None:
     data = hashlib.shake_128(b"data").digest(size)
-    assert await through(both.ours, both.peer, data) == data
+    assert await echo_through(both.ours, both.peer, data) == data
     found = await both.theirs.call("echo", peer=both.our_text, size=size)
     pattern = (b"rollup" * (size // 6 + 1))[:size]
     assert found == {"size": size, "hash": hashlib.sha256(pattern).hexdigest()}
@@ -89,8 +89,10 @@ async def _echoed_both_ways(both: Pair, size: int) -> None:
 
 async def _many_streams(both: Pair) -> None:
     for _ in range(50):
-        assert await through(both.ours, both.peer, b"short") == b"short"
-    answers = await asyncio.gather(*(through(both.ours, both.peer, bytes([number]) * 5000) for number in range(20)))
+        assert await echo_through(both.ours, both.peer, b"short") == b"short"
+    answers = await asyncio.gather(
+        *(echo_through(both.ours, both.peer, bytes([number]) * 5000) for number in range(20))
+    )
     assert answers == [bytes([number]) * 5000 for number in range(20)]
     await until(lambda: sum(len(link.streams) for link in both.ours.connections_to_peer(both.peer)) <= 2)
 
@@ -99,7 +101,7 @@ def test_pushes_pass_both_ways() -> None:
     async def check() -> None:
         async with pair() as both:
             await we_dial(both)
-            await both.ours.heard(PeerIdentified)
+            await both.ours.wait_for(PeerIdentified)
             await both.theirs.event("peer:identify", by(peer=both.our_text))
             await both.theirs.call("serve", protocol="/later/1")
             await until(lambda: "/later/1" in _protocols(both))
@@ -133,9 +135,9 @@ def test_what_is_not_spoken_is_refused_both_ways() -> None:
             protocol, stream = await both.ours.open_stream(both.peer, ["/unknown/1", ECHO])
             assert protocol == ECHO
             stream.reset()
-            with pytest.raises(JsFailure):
+            with pytest.raises(JsError):
                 await both.theirs.call("echo", peer=both.our_text, size=1, protocol="/unknown/1")
-            assert await through(both.ours, both.peer, b"still here") == b"still here"
+            assert await echo_through(both.ours, both.peer, b"still here") == b"still here"
 
     asyncio.run(check())
 
@@ -146,7 +148,7 @@ def test_either_end_hangs_up() -> None:
             await we_dial(both)
             await both.theirs.event("peer:connect", by(peer=both.our_text))
             await both.theirs.call("hangup", peer=both.our_text)
-            await both.ours.heard(PeerDisconnected)
+            await both.ours.wait_for(PeerDisconnected)
             assert both.ours.connections() == []
             await we_dial(both)
             both.theirs.events.clear()
@@ -161,7 +163,7 @@ def test_another_identity_than_dialled_is_refused() -> None:
     async def check() -> None:
         async with pair() as both:
             address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
-            stranger = TestHost(9)
+            stranger = RecordingHost(9)
             with pytest.raises(Exception, match="the remote end is"):
                 await both.ours.connect(stranger.peer_id, [address])
 

@@ -19,10 +19,10 @@ from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.js_gossip import GossipPeer, gossip_peer
-from tests.support.js_peers import JsFailure, by, need_packages
+from tests.support.js_gossip import JsGossipPeer, gossip_peer
+from tests.support.js_peers import JsError, by, need_packages
 from tests.support.p2p_blocks import CHAIN_ID, LAST_FORK
-from tests.support.p2p_nodes import P2pNode, chain_of_now, play, timed_chain
+from tests.support.p2p_nodes import P2pNode, chain_of_now, run_scenario, timed_chain
 
 OP_NODE, KONA = f"/opstack/req/payload_by_number/{CHAIN_ID}/0", f"/opstack/req/payload_by_number/{CHAIN_ID}/0/"
 REQUESTS = 'op_node_default_p2p_req_total{p2p_method="payload_by_number"'
@@ -54,17 +54,17 @@ def test_they_get_a_block_in_the_bytes_of_its_fork(tmp_path: Path, version: int)
     async def scene() -> None:
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1) as theirs:
             first, second = timed_chain(rollup, 2, version=version)
-            node.blocks = {1: first, 2: large([first, second], 1_500_000)}
+            node.own_chain = {1: first, 2: large([first, second], 1_500_000)}
             await theirs.dial(node)
             identified = await theirs.js.event("peer:identify", by(peer=node.peer))
             assert {OP_NODE, KONA} <= set(identified["protocols"])
             for protocol in (OP_NODE, KONA):
-                for number, payload in node.blocks.items():
+                for number, payload in node.own_chain.items():
                     answer, content = await theirs.request(node, protocol, request(number))
                     assert answer[:5] == b"\0" + struct.pack("<I", 1 if version >= 3 else 0)
                     assert content == block_message.encode_signed_part(payload, version)
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_they_are_told_why_there_is_no_block(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_they_are_told_why_there_is_no_block(tmp_path: Path) -> None:
                 peer, PayloadResponse(want.id, None, "the engine is away")
             )
             assert await theirs.request(node, OP_NODE, request(7)) == (b"\x03", None)
-            with pytest.raises(JsFailure):
+            with pytest.raises(JsError):
                 await theirs.request(node, OP_NODE.replace(str(CHAIN_ID), "902"), request(7))
             assert node.stage.host.peers() == [theirs.peer]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_they_ask_too_often(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_they_ask_too_often(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1) as theirs:
-            node.blocks = {1: timed_chain(rollup, 1)[0]}
+            node.own_chain = {1: timed_chain(rollup, 1)[0]}
             await theirs.dial(node)
             served = asyncio.Queue[float]()
             began = time.monotonic()
@@ -111,7 +111,7 @@ def test_they_ask_too_often(tmp_path: Path) -> None:
 
             most = int(PEER_BURST + PEER_RATE * MAX_WAIT)
             asking = [asyncio.get_running_loop().create_task(ask()) for _ in range(most + 25)]
-            await node.until(lambda: node.counted(f'{REQUESTS},p2p_role="server",result_code="3"') > 10)
+            await node.until(lambda: node.metric_sum(f'{REQUESTS},p2p_role="server",result_code="3"') > 10)
             times = [await served.get() for _ in range(int(PEER_BURST) + 4)]
             assert times[-1] >= 3 / PEER_RATE
             for task in asking:
@@ -119,13 +119,13 @@ def test_they_ask_too_often(tmp_path: Path) -> None:
             await asyncio.wait(asking)
             assert node.stage.host.peers() == [theirs.peer]
 
-    play(scene)
+    run_scenario(scene)
 
 
 # --- we ask -------------------------------------------------------------------------------------------------------
 
 
-async def asks(node: P2pNode, theirs: GossipPeer) -> None:
+async def asks(node: P2pNode, theirs: JsGossipPeer) -> None:
     """We dial them and know that they speak the protocol."""
     assert await node.call("connectPeer", theirs.address) is None
     assert node.stage.sync is not None
@@ -138,7 +138,7 @@ def want(node: P2pNode, above: ExecutionPayload, head: int) -> None:
     node.engine.send(UnsafeBlocksRequest(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
 
 
-def counts(node: P2pNode, theirs: GossipPeer) -> ResponseCounts:
+def counts(node: P2pNode, theirs: JsGossipPeer) -> ResponseCounts:
     return node.stage.scorer.application.counts(theirs.peer)
 
 
@@ -155,14 +155,14 @@ def test_a_gap_is_filled_from_their_answers(tmp_path: Path, version: int, protoc
                 await theirs.answer(each.block_number, payload_by_number.encode_block(rollup, each))
             await asks(node, theirs)
             want(node, blocks[-1], head=2)
-            await node.until(lambda: len(node.arrived) == 5)
-            assert node.arrived == blocks[6:1:-1] and theirs.asked() == [7, 6, 5, 4, 3]
+            await node.until(lambda: len(node.received_blocks) == 5)
+            assert node.received_blocks == blocks[6:1:-1] and theirs.requested_numbers() == [7, 6, 5, 4, 3]
             asked = await theirs.js.event("asked")
             assert (asked["protocol"], asked["size"], asked["peer"]) == (protocol, 8, node.peer)
             found = counts(node, theirs)
             assert found.valid_responses > 4 and found[1:] == (0, 0)
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_large_block_is_got(tmp_path: Path) -> None:
@@ -175,10 +175,10 @@ def test_a_large_block_is_got(tmp_path: Path) -> None:
             await theirs.answer(3, payload_by_number.encode_block(rollup, given))
             await asks(node, theirs)
             want(node, above, head=2)
-            await node.until(lambda: node.arrived)
-            assert node.arrived == [given]
+            await node.until(lambda: node.received_blocks)
+            assert node.received_blocks == [given]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def bad_answers(rollup: RollupConfig, right: ExecutionPayload) -> dict[str, bytes]:
@@ -218,21 +218,21 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
                 "broken off": payload_by_number.encode_block(rollup, right),
             }.items():
                 await theirs.answer(3, answer, broken=name == "broken off")
-                before, asked = counts(node, theirs), len(theirs.asked())
+                before, asked = counts(node, theirs), len(theirs.requested_numbers())
                 node.stage.scorer.application._counts.clear()
                 planner._limiter = RequestLimiter()
                 want(node, above, head=2)
                 await node.until(lambda: counts(node, theirs).error_responses, 8.0)
                 assert counts(node, theirs)[2] == 0 and before.rejected_payloads == 0, name
-                await node.until(lambda asked=asked: len(theirs.asked()) > asked)
-                assert len(theirs.asked()) == asked + 1, f"{name}: it is not asked again for this range"
-                assert node.arrived == [] and len(planner.quarantine) == 0, name
+                await node.until(lambda asked=asked: len(theirs.requested_numbers()) > asked)
+                assert len(theirs.requested_numbers()) == asked + 1, f"{name}: it is not asked again for this range"
+                assert node.received_blocks == [] and len(planner.quarantine) == 0, name
             await theirs.answer(3, payload_by_number.encode_block(rollup, right))
             want(node, above, head=2)
-            await node.until(lambda: node.arrived == [right])
+            await node.until(lambda: node.received_blocks == [right])
             assert node.stage.host.peers() == [theirs.peer]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_an_error_makes_them_wait(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_an_error_makes_them_wait(tmp_path: Path) -> None:
             await node.until(lambda: counts(node, theirs).error_responses > 1.5)
             assert -2 <= node.stage.scorer.score(theirs.peer) <= -1.5
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_lacking_a_block_is_no_error(tmp_path: Path) -> None:
@@ -266,15 +266,15 @@ def test_lacking_a_block_is_no_error(tmp_path: Path) -> None:
             P2pNode(2, rollup, tmp_path).running() as other,
             gossip_peer(1, sync=[OP_NODE]) as theirs,
         ):
-            other.blocks = {each.block_number: each for each in blocks}
+            other.own_chain = {each.block_number: each for each in blocks}
             await asks(node, theirs)
             want(node, blocks[-1], head=2)
             await theirs.js.event("asked", by(number=5))
             assert await node.call("connectPeer", other.address) is None
-            await node.until(lambda: len(node.arrived) == 3)
-            assert theirs.asked() == [5] and counts(node, theirs) == (0, 0, 0)
+            await node.until(lambda: len(node.received_blocks) == 3)
+            assert theirs.requested_numbers() == [5] and counts(node, theirs) == (0, 0, 0)
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
@@ -292,16 +292,16 @@ def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:
             for rejected in range(1, 7):
                 want(node, blocks[7], head=2)
                 await node.until(lambda rejected=rejected: counts(node, theirs).rejected_payloads > rejected - 0.6)
-                await node.until(lambda rejected=rejected: theirs.asked() == [7] * rejected)
-                assert node.arrived == []
+                await node.until(lambda rejected=rejected: theirs.requested_numbers() == [7] * rejected)
+                assert node.received_blocks == []
                 await theirs.answer(7, payload_by_number.encode_block(rollup, wrong[6]))
             assert node.stage.scorer.score(theirs.peer) < -100
             node.stage.score_service.save()
             await theirs.js.event("peer:disconnect", by(peer=node.peer))
-            with pytest.raises(JsFailure):
+            with pytest.raises(JsError):
                 await theirs.dial(node)
                 await theirs.request(node, OP_NODE, request(1))
             assert node.stage.host.peers() == []
             assert (await node.call("peerStats"))["banned"] == 1
 
-    play(scene)
+    run_scenario(scene)

@@ -61,40 +61,40 @@ def endpoint(ip: str, port: int = 9222) -> Endpoint:
 
 
 @dataclass
-class Node:
+class SimulatedNode:
     """A node of the simulation, where it is, and what it has given out."""
 
-    service: Discv5Node
-    at: Endpoint
+    node: Discv5Node
+    endpoint: Endpoint
     found: list[ChainNodeFound] = field(default_factory=list)
     others: list[Discv5Output] = field(default_factory=list)
     sent: int = 0
 
     @property
     def record(self) -> Enr:
-        return self.service.local_enr.enr
+        return self.node.local_enr.enr
 
     @property
     def contact(self) -> Contact:
-        return Contact(self.service.codec.node_id, self.record.public_key, self.at, self.record)
+        return Contact(self.node.codec.node_id, self.record.public_key, self.endpoint, self.record)
 
     @property
-    def known(self) -> set[bytes]:
-        return {entry.record.node_id for entry in self.service.table.live}
+    def live_ids(self) -> set[bytes]:
+        return {entry.record.node_id for entry in self.node.table.live}
 
     def outputs(self, kind: type[NodeAlive] | type[NodeGone] | type[LocalEnrUpdated]) -> list[Discv5Output]:
         return [output for output in self.others if isinstance(output, kind)]
 
 
-class Network:
+class Discv5Simulation:
     """Nodes by address. `wire` may drop a datagram (None), or change it; it sees the sender's address."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.nodes: dict[Endpoint, Node] = {}
-        self.wire: Callable[[Endpoint, OutgoingPacket], OutgoingPacket | None] = lambda sender, sending: sending
+        self.nodes: dict[Endpoint, SimulatedNode] = {}
+        self.filter: Callable[[Endpoint, OutgoingPacket], OutgoingPacket | None] = lambda sender, sending: sending
         self.log: list[tuple[Endpoint, OutgoingPacket]] = []
-        self._flying: list[tuple[float, int, Endpoint, OutgoingPacket]] = []
+        self._in_flight: list[tuple[float, int, Endpoint, OutgoingPacket]] = []
         self._count = 0
         self._next_tick = 0.0
 
@@ -109,22 +109,24 @@ class Network:
         wanted: bool = True,
         learns: bool = False,
         hides: bool = False,
-    ) -> Node:
+    ) -> SimulatedNode:
         """A node; its record says where it is unless it `hides`, or says another address."""
         settings = Discv5Settings(chain, restricted_to, learn_address=learns)
         advertised = AdvertisedEndpoint(chain, None if hides else says or at.ip, at.port, at.port)
         local = LocalEnr(secret_of(name), advertised, 1)
-        node = Node(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
-        node.service.peers_wanted = wanted
+        node = SimulatedNode(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
+        node.node.peers_wanted = wanted
         self.nodes[at] = node
         return node
 
-    def add_many(self, count: int, *, first: int = 1, boot: Iterable[Node] = (), **options: bool) -> list[Node]:
+    def add_many(
+        self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = (), **options: bool
+    ) -> list[SimulatedNode]:
         """Nodes at 127.1.0.x that begin with `boot`."""
         made = []
         for number in range(first, first + count):
             node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"), **options)
-            node.service.add_bootnodes(known.contact for known in boot)
+            node.node.add_bootnodes(known.contact for known in boot)
             made.append(node)
         return made
 
@@ -137,36 +139,36 @@ class Network:
 
     def inject(self, sender: Endpoint, datagram: bytes, to: Endpoint) -> None:
         """A datagram with this address of its sender, true or not."""
-        self.nodes[to].service.receive_datagram(datagram, sender, self.now)
+        self.nodes[to].node.receive_datagram(datagram, sender, self.now)
         self._collect(self.nodes[to])
 
     def _step(self, end: float) -> None:
-        if self._flying and self._flying[0][0] <= self._next_tick:
-            self.now, _, sender, sending = heapq.heappop(self._flying)
+        if self._in_flight and self._in_flight[0][0] <= self._next_tick:
+            self.now, _, sender, sending = heapq.heappop(self._in_flight)
             self._arrive(sender, sending)
             return
         self.now = min(max(self._next_tick, self.now), end)
         self._next_tick = self.now + 0.1
         for node in list(self.nodes.values()):
-            node.service.tick(self.now)
+            node.node.tick(self.now)
             self._collect(node)
 
     def _arrive(self, sender: Endpoint, sending: OutgoingPacket) -> None:
         node = self.nodes.get(sending.endpoint)
         if node is not None:
-            node.service.receive_datagram(sending.datagram, sender, self.now)
+            node.node.receive_datagram(sending.datagram, sender, self.now)
             self._collect(node)
 
-    def _collect(self, node: Node) -> None:
-        for output in node.service.take_outputs():
+    def _collect(self, node: SimulatedNode) -> None:
+        for output in node.node.take_outputs():
             if isinstance(output, ChainNodeFound):
                 node.found.append(output)
             elif not isinstance(output, OutgoingPacket):
                 node.others.append(output)
             else:
                 node.sent += 1
-                self.log.append((node.at, output))
-                passed = self.wire(node.at, output)
+                self.log.append((node.endpoint, output))
+                passed = self.filter(node.endpoint, output)
                 if passed is not None:
                     self._count += 1
-                    heapq.heappush(self._flying, (self.now + DELAY, self._count, node.at, passed))
+                    heapq.heappush(self._in_flight, (self.now + DELAY, self._count, node.endpoint, passed))

@@ -13,7 +13,7 @@ from tests.support.discv5_nodes import secret_of
 from tests.support.p2p_hosts import config
 
 
-class TestServer(Discv5Server):
+class RecordingDiscv5Server(Discv5Server):
     """A server that remembers whom it found."""
 
     __test__ = False
@@ -27,7 +27,7 @@ class TestServer(Discv5Server):
         super().__init__(settings, self.identity, self.meter, self.found.append)
 
     @property
-    def known(self) -> set[str]:
+    def table_texts(self) -> set[str]:
         """The records in the table, as text."""
         return {record.text for record in self.table}
 
@@ -41,9 +41,9 @@ def free_port() -> int:
 
 
 @contextlib.asynccontextmanager
-async def serving(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[TestServer]:
+async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
     """A server that runs until the end of the block."""
-    server = TestServer(name, **options)
+    server = RecordingDiscv5Server(name, **options)
     await server.start(tcp)
 
     async def run() -> None:
@@ -62,7 +62,7 @@ async def serving(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIter
 
 
 @contextlib.asynccontextmanager
-async def serving_many(count: int, **options: Any) -> AsyncIterator[list[TestServer]]:
+async def running_discv5_servers(count: int, **options: Any) -> AsyncIterator[list[RecordingDiscv5Server]]:
     """Several servers."""
     async with contextlib.AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(serving(number, **options)) for number in range(count)]
+        yield [await stack.enter_async_context(running_discv5(number, **options)) for number in range(count)]

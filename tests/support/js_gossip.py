@@ -14,13 +14,13 @@ from tests.support.p2p_nodes import P2pNode
 PROGRAM = "gossip_peer.mjs"
 
 
-class GossipPeer:
+class JsGossipPeer:
     """One such node; `name` is its peer id in text, `peer` in bytes."""
 
     def __init__(self, js: JsPeer) -> None:
         self.js = js
-        self.name: str = js.ready["peer"]
-        self.peer = parse_peer_id(self.name)
+        self.peer_text: str = js.ready["peer"]
+        self.peer = parse_peer_id(self.peer_text)
         self.address: str = js.ready["addresses"][0]
 
     async def join(self, *topics: str, verdict: str = "accept") -> None:
@@ -47,7 +47,7 @@ class GossipPeer:
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
         return [each for event in events for each in event[part]]
 
-    async def said(self, part: str, wanted: Callable[[Any], object]) -> Any:
+    async def wait_for_rpc(self, part: str, wanted: Callable[[Any], object]) -> Any:
         """What some peer says of a part of gossip, once it is as wanted."""
         event = await self.js.event("rpc", lambda event: any(map(wanted, event[part])))
         return next(each for each in event[part] if wanted(each))
@@ -60,16 +60,18 @@ class GossipPeer:
         """Its mesh and subscribers in a topic, and the scores and protocols of all its peers."""
         return dict(await self.js.call("state", topic=topic))
 
-    async def until(self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0) -> None:
+    async def wait_for_state(
+        self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
+    ) -> None:
         """Waits until its state is as wanted."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)
 
-    async def in_mesh_with(self, node: P2pNode, topic: str) -> None:
+    async def wait_for_mesh_with(self, node: P2pNode, topic: str) -> None:
         """Waits until each is in the mesh of the other."""
         await node.until(lambda: self.peer in node.stage.gossip.router.meshes.members[topic])
-        await self.until(topic, lambda state: node.peer in state["mesh"])
+        await self.wait_for_state(topic, lambda state: node.peer in state["mesh"])
 
     async def answer(self, number: int, data: bytes, broken: bool = False) -> None:
         """What to answer to a request for a block; `broken`: the stream is reset in place of its end."""
@@ -83,16 +85,16 @@ class GossipPeer:
         content = found["content"]
         return b64decode(found["answer"]), None if content is None else b64decode(content)
 
-    def asked(self) -> list[int]:
+    def requested_numbers(self) -> list[int]:
         """The numbers of blocks it was asked for, in order."""
         return [event["number"] for event in self.js.events if event["event"] == "asked"]
 
 
 @contextlib.asynccontextmanager
-async def gossip_peer(number: int, **options: Any) -> AsyncIterator[GossipPeer]:
+async def gossip_peer(number: int, **options: Any) -> AsyncIterator[JsGossipPeer]:
     """Starts one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
     async with js_peer(PROGRAM, secret=bytes([100 + number] * 32).hex(), **options) as js:
-        yield GossipPeer(js)
+        yield JsGossipPeer(js)
 
 
 def present_topic(node: P2pNode) -> str:

@@ -30,7 +30,7 @@ def config(**options: Any) -> P2pConfig:
     return P2pConfig(**{**defaults, **options})
 
 
-class TestHost(Host):
+class RecordingHost(Host):
     """A host that remembers its events."""
 
     __test__ = False
@@ -41,19 +41,19 @@ class TestHost(Host):
         self.subscribe(self.events.append)
 
     @property
-    def dial_text(self) -> str:
+    def multiaddr(self) -> str:
         """Its whole multiaddr."""
         return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_id_text(self.peer_id)}"
 
-    async def heard(self, kind: type[HostEvent], seconds: float = 10.0) -> Any:
+    async def wait_for(self, kind: type[HostEvent], seconds: float = 10.0) -> Any:
         """The first event of a kind."""
         return await until(lambda: next((event for event in self.events if isinstance(event, kind)), None), seconds)
 
 
 @contextlib.asynccontextmanager
-async def running(number: int, **options: Any) -> AsyncIterator[TestHost]:
+async def running_host(number: int, **options: Any) -> AsyncIterator[RecordingHost]:
     """A host that listens and echoes, and leaves no task behind."""
-    host = TestHost(number, **options)
+    host = RecordingHost(number, **options)
     host.set_stream_handler(ECHO, echo)
     await host.start()
     try:
@@ -68,7 +68,7 @@ async def echo(stream: Stream) -> None:
     await stream.write(await stream.read_all(MOST))
 
 
-async def through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
+async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
     """What a peer echoes."""
     _, stream = await host.open_stream(peer, [protocol])
 
@@ -91,7 +91,7 @@ async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def driven(*activities: PeriodicTask) -> AsyncIterator[None]:
+async def running_tasks(*activities: PeriodicTask) -> AsyncIterator[None]:
     """Drives activities as the runtime does; errors end the test."""
 
     async def drive(activity: PeriodicTask) -> None:

@@ -34,13 +34,13 @@ from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.topology import CHANNELS
 from tests.support.p2p_blocks import SIGNER, block, chain, chain_config
-from tests.support.p2p_hosts import driven
+from tests.support.p2p_hosts import running_tasks
 
 KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""
 
 
-def play(scene: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
+def run_scenario(scene: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
     """Runs a scene of a bounded time in an event loop of its own."""
 
     async def bounded() -> None:
@@ -79,10 +79,10 @@ class P2pNode:
     """The stage, and what its neighbours heard."""
 
     def __init__(self, number: int, rollup: RollupConfig, directory: Path, **options: Any) -> None:
-        self.arrived: list[ExecutionPayload] = []
-        self.done: dict[int, str | None] = {}
-        self.answers: dict[int, PeerResponse] = {}
-        self.blocks: dict[int, ExecutionPayload] = {}
+        self.received_blocks: list[ExecutionPayload] = []
+        self.publish_errors: dict[int, str | None] = {}
+        self.peer_responses: dict[int, PeerResponse] = {}
+        self.own_chain: dict[int, ExecutionPayload] = {}
         self.status: PeerStatus | None = None
         self.health: tuple[str, ...] | None = None
         self._last = 0
@@ -101,10 +101,10 @@ class P2pNode:
         self.l1 = self.buses["l1"].publish("status.l1")
         self.l1.set(RuntimeConfig(SIGNER.address))
         self.stage: P2pStage = build(self.config, self.buses["p2p"], self.meter)
-        self.engine = self.buses["engine"].connect("p2p.blocks", self._from_p2p)
-        self.payloads = self.buses["engine"].serve("engine.payloads", self._wanted)
-        self.calls = self.buses["rpc"].connect("p2p.control", self._answered)
-        self.buses["rpc"].subscribe("status.p2p", self._status)
+        self.engine = self.buses["engine"].connect("p2p.blocks", self._on_block_message)
+        self.payloads = self.buses["engine"].serve("engine.payloads", self._on_payload_request)
+        self.calls = self.buses["rpc"].connect("p2p.control", self._on_peer_response)
+        self.buses["rpc"].subscribe("status.p2p", self._on_status)
 
     @property
     def address(self) -> str:
@@ -116,19 +116,19 @@ class P2pNode:
         """Its peer id."""
         return peer_id_text(NetworkIdentity(self.config.priv_raw or b"").peer_id)
 
-    def _from_p2p(self, message: UnsafeBlock | PublishResponse) -> None:
+    def _on_block_message(self, message: UnsafeBlock | PublishResponse) -> None:
         if isinstance(message, UnsafeBlock):
-            self.arrived.append(message.payload)
+            self.received_blocks.append(message.payload)
         else:
-            self.done[message.id] = message.error
+            self.publish_errors[message.id] = message.error
 
-    def _wanted(self, peer: ProcessId, want: PayloadRequest) -> None:
-        self.payloads.send(peer, PayloadResponse(want.id, self.blocks.get(want.number), None))
+    def _on_payload_request(self, peer: ProcessId, want: PayloadRequest) -> None:
+        self.payloads.send(peer, PayloadResponse(want.id, self.own_chain.get(want.number), None))
 
-    def _answered(self, answer: PeerResponse) -> None:
-        self.answers[answer.id] = answer
+    def _on_peer_response(self, answer: PeerResponse) -> None:
+        self.peer_responses[answer.id] = answer
 
-    def _status(self, message: Any) -> None:
+    def _on_status(self, message: Any) -> None:
         if isinstance(message, PeerStatus):
             self.status = message
         elif isinstance(message, Health):
@@ -140,7 +140,7 @@ class P2pNode:
             await self.stage.start()
             self.engine.send(UnsafeBlocksRequest(0, None))
             try:
-                async with driven(*self.stage.activities):
+                async with running_tasks(*self.stage.activities):
                     yield self
             finally:
                 await self.stage.close()
@@ -156,24 +156,24 @@ class P2pNode:
         self._last += 1
         number = self._last
         async with asyncio.timeout(15.0):
-            while number not in self.done:
+            while number not in self.publish_errors:
                 self.engine.send(PublishRequest(number, payload))
                 await asyncio.sleep(0.05)
-        return self.done[number]
+        return self.publish_errors[number]
 
     async def call(self, method: str, argument: object = "") -> Any:
         """An opp2p call; the result, or the error's code and text."""
         self._last += 1
         number = self._last
         self.calls.send(PeerRequest(number, method, str(argument)))
-        answer: PeerResponse = await self.until(lambda: self.answers.get(number), 35.0)
+        answer: PeerResponse = await self.until(lambda: self.peer_responses.get(number), 35.0)
         return orjson.loads(answer.result) if answer.error is None else (answer.code, answer.error)
 
-    async def in_mesh(self) -> None:
+    async def wait_for_mesh(self) -> None:
         """Waits until the mesh of the present topic has a member."""
         await self.until(lambda: self.stage.gossip.mesh_size(time.time()))
 
-    def counted(self, start: str) -> float:
+    def metric_sum(self, start: str) -> float:
         """The sum of the metrics whose lines begin so."""
         lines = [line for line in self.meter.text().decode().splitlines() if line.startswith(start)]
         return sum(float(line.split()[-1]) for line in lines)

@@ -1,4 +1,4 @@
-"""A peer that does what it likes: bare TCP, or yamux frames written by hand over a proper handshake."""
+"""A peer that does what it likes: tcp_connection TCP, or yamux frames written by hand over a proper handshake."""
 
 import asyncio
 import contextlib
@@ -41,9 +41,9 @@ class RawPeer:
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
         """Sends each in a noise encode_line of its own."""
-        await self.send_unsealed(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
+        await self.send_raw(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
 
-    async def send_unsealed(self, raw: bytes) -> None:
+    async def send_raw(self, raw: bytes) -> None:
         """Sends bytes that are no noise."""
         with contextlib.suppress(ConnectionError):
             self._writer.write(raw)
@@ -58,7 +58,7 @@ class RawPeer:
                     found += b"".join(self._sealed.receive_data(data))
         return found
 
-    async def is_cut(self, seconds: float = 5.0) -> bool:
+    async def is_disconnected(self, seconds: float = 5.0) -> bool:
         """Whether the other end closes the connection in time."""
         try:
             async with asyncio.timeout(seconds):
@@ -72,7 +72,7 @@ class RawPeer:
 
 
 @contextlib.asynccontextmanager
-async def bare(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def tcp_connection(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A TCP connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -88,7 +88,7 @@ async def raw_peer(port: int, number: int = 99) -> AsyncIterator[RawPeer]:
     """An upgraded connection of the peer with this number."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
     upgrade = Upgrader(NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
-    async with bare(port) as (reader, writer):
+    async with tcp_connection(port) as (reader, writer):
         found = None
         while found is None:
             writer.write(upgrade.data_to_send())

@@ -21,92 +21,92 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Subscription,
     encode_rpc,
 )
-from tests.support.gossip_world import TOPIC, World, id_of, packed
+from tests.support.gossip_routers import TOPIC, RouterHarness, compressed, id_of
 from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
 GOOD, BAD = b"000", b"bad"
 
 
-def attacked() -> World:
-    world = World()
-    assert world.add_members(8)[0] == GOOD
-    world.add("bad")
-    return world
+def attacked() -> RouterHarness:
+    harness = RouterHarness()
+    assert harness.add_members(8)[0] == GOOD
+    harness.add_peer("bad")
+    return harness
 
 
-def still_serves(world: World, content: bytes = b"good block") -> bool:
+def still_serves(harness: RouterHarness, content: bytes = b"good block") -> bool:
     """Whether a good peer's block is judged, and passed on to the other good ones."""
-    return world.accept(GOOD, content) >= 7
+    return harness.accept(GOOD, content) >= 7
 
 
 def test_a_flood_of_grafts() -> None:
-    world = attacked()
-    world.control(BAD, graft=[TOPIC])
-    world.beat(60)
-    world.control(BAD, prune=[Prune(TOPIC, 60)])
+    harness = attacked()
+    harness.receive_control(BAD, graft=[TOPIC])
+    harness.heartbeats(60)
+    harness.receive_control(BAD, prune=[Prune(TOPIC, 60)])
     totals = []
     for _ in range(10):
-        world.control(BAD, graft=[TOPIC])
-        totals.append(world.scores.score(BAD))
-    assert BAD not in world.mesh
+        harness.receive_control(BAD, graft=[TOPIC])
+        totals.append(harness.scorer.score(BAD))
+    assert BAD not in harness.mesh
     assert totals == [0.0, 0.0, 0.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0]
-    assert world.scores.score(BAD) < world.scores.thresholds.graylist, "it is not even listened to any more"
-    assert still_serves(world)
-    world.beat(240)
-    assert world.scores.score(BAD) == 0.0, "it decays"
+    assert harness.scorer.score(BAD) < harness.scorer.thresholds.graylist, "it is not even listened to any more"
+    assert still_serves(harness)
+    harness.heartbeats(240)
+    assert harness.scorer.score(BAD) == 0.0, "it decays"
 
 
 def test_a_flood_of_promises() -> None:
-    world = attacked()
+    harness = attacked()
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
-            world.control(BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
-        world.said(BAD)
-        world.beat()
-        assert len(world.router.lazy_gossip.promises) <= 10 * 7
-    assert world.scores.score(BAD) < -40.0
-    assert not world.message(BAD, b"anything")
-    assert still_serves(world)
+            harness.receive_control(BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
+        harness.sent_to(BAD)
+        harness.heartbeats()
+        assert len(harness.router.lazy_gossip.promises) <= 10 * 7
+    assert harness.scorer.score(BAD) < -40.0
+    assert not harness.receive_message(BAD, b"anything")
+    assert still_serves(harness)
 
 
 def test_a_flood_of_asks() -> None:
-    world = attacked()
-    world.accept(GOOD, b"block")
+    harness = attacked()
+    harness.accept(GOOD, b"block")
     for _ in range(1000):
-        world.control(BAD, iwant=[id_of(b"block")] * 20)
-    assert len(world.said(BAD).messages) == 3
-    assert still_serves(world)
+        harness.receive_control(BAD, iwant=[id_of(b"block")] * 20)
+    assert len(harness.sent_to(BAD).messages) == 3
+    assert still_serves(harness)
 
 
 def test_a_flood_of_unwanted_ids() -> None:
-    world = attacked()
+    harness = attacked()
     for number in range(300):
-        world.control(BAD, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
-    assert len(world.router.peers.states[BAD].unwanted) == 1000
-    world.beat(3)
-    assert not world.router.peers.states[BAD].unwanted
-    assert still_serves(world)
+        harness.receive_control(BAD, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+    assert len(harness.router.peers.states[BAD].unwanted) == 1000
+    harness.heartbeats(3)
+    assert not harness.router.peers.states[BAD].unwanted
+    assert still_serves(harness)
 
 
 def test_a_peer_that_does_not_read() -> None:
-    world = attacked()
-    world.control(BAD, graft=[TOPIC])
-    assert BAD in world.mesh
+    harness = attacked()
+    harness.receive_control(BAD, graft=[TOPIC])
+    assert BAD in harness.mesh
     for number in range(600):
-        world.accept(GOOD, number.to_bytes(40, "big") * 50)
+        harness.accept(GOOD, number.to_bytes(40, "big") * 50)
         if number % 10 == 0:
-            world.beat()
-        for peer in world.mesh:
+            harness.heartbeats()
+        for peer in harness.mesh:
             if peer != BAD:
-                world.said(peer)
-    outbox = world.router.peers.states[BAD].rpc_queue
+                harness.sent_to(peer)
+    outbox = harness.router.peers.states[BAD].rpc_queue
     assert len(outbox) <= 256 and outbox.bytes <= 20 << 20
-    assert still_serves(world)
+    assert still_serves(harness)
 
 
 def test_replays_within_and_beyond_the_seen_time() -> None:
-    world = attacked()
+    harness = attacked()
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(chain_config(), signers)
@@ -114,23 +114,23 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
     content = signed(payload)
 
     def arrives(after: float) -> list[ValidationFailure | None]:
-        world.now = start + after
-        found = world.message(BAD, content)
-        judged = [validator.validate(4, each.content, payload.timestamp + after, world.now) for each in found]
+        harness.now = start + after
+        found = harness.receive_message(BAD, content)
+        judged = [validator.validate(4, each.content, payload.timestamp + after, harness.now) for each in found]
         for each, judgement in zip(found, judged, strict=True):
-            world.router.report_validation_result(each.id, judgement.result, world.now)
+            harness.router.report_validation_result(each.id, judgement.result, harness.now)
         return [judgement.failure for judgement in judged]
 
-    start = world.now
+    start = harness.now
     assert arrives(0.0) == [None]
     assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
     assert arrives(65.1) == [ValidationFailure.TOO_OLD]
     patient = BlockValidator(chain_config(), signers, max_age=1000.0)
     for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
-        world.now = start + after
-        (incoming,) = world.message(BAD, content)
-        assert patient.validate(4, incoming.content, payload.timestamp + after, world.now).failure is expected
-        world.router.report_validation_result(incoming.id, ValidationResult.IGNORE, world.now)
+        harness.now = start + after
+        (incoming,) = harness.receive_message(BAD, content)
+        assert patient.validate(4, incoming.content, payload.timestamp + after, harness.now).failure is expected
+        harness.router.report_validation_result(incoming.id, ValidationResult.IGNORE, harness.now)
 
 
 def junk(chance: random.Random) -> Iterator[bytes]:
@@ -138,7 +138,7 @@ def junk(chance: random.Random) -> Iterator[bytes]:
     good = encode_rpc(
         Rpc(
             [Subscription(TOPIC, True)],
-            [PubsubMessage(TOPIC, packed(b"some block")), PubsubMessage("/else", b"")],
+            [PubsubMessage(TOPIC, compressed(b"some block")), PubsubMessage("/else", b"")],
             ControlMessage([IHave(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
         )
     )
@@ -151,17 +151,17 @@ def junk(chance: random.Random) -> Iterator[bytes]:
 
 
 def test_no_bytes_do_harm() -> None:
-    world, chance = attacked(), random.Random(7)
+    harness, chance = attacked(), random.Random(7)
     wild = junk(chance)
     for number in range(800):
-        found = world.router.receive_rpc(BAD, next(wild), world.now)
+        found = harness.router.receive_rpc(BAD, next(wild), harness.now)
         for incoming in [] if isinstance(found, MalformedRpc) else found:
-            world.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), world.now)
+            harness.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), harness.now)
         if number % 50 == 0:
-            world.beat()
-            for peer in list(world.router.peers.states):
-                world.said(peer)
-    assert still_serves(world)
+            harness.heartbeats()
+            for peer in list(harness.router.peers.states):
+                harness.sent_to(peer)
+    assert still_serves(harness)
 
 
 def floods() -> dict[str, Callable[[int], Rpc]]:
@@ -175,8 +175,8 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
 
     return {
         "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
-        "junk": lambda n: message(packed(n.to_bytes(8, "big") * 200)),
-        "bombs": lambda n: message(packed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
+        "junk": lambda n: message(compressed(n.to_bytes(8, "big") * 200)),
+        "bombs": lambda n: message(compressed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
         "claims": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
         "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), idontwant=ids(n))),
         "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
@@ -185,17 +185,17 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
 
 @pytest.mark.parametrize("kind", list(floods()))
 def test_memory_stays_bounded(kind: str) -> None:
-    world, make = attacked(), floods()[kind]
+    harness, make = attacked(), floods()[kind]
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = world.router.receive_rpc(BAD, encode_rpc(make(number)), world.now)
+            found = harness.router.receive_rpc(BAD, encode_rpc(make(number)), harness.now)
             for incoming in [] if isinstance(found, MalformedRpc) else found:
-                world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
+                harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
             if number % 25 == 0:
-                world.beat()
-                for peer in world.router.peers.states:
-                    while world.router.next_frame(peer) is not None:
+                harness.heartbeats()
+                for peer in harness.router.peers.states:
+                    while harness.router.next_frame(peer) is not None:
                         pass
 
     tracemalloc.start()
@@ -207,4 +207,4 @@ def test_memory_stays_bounded(kind: str) -> None:
     finally:
         tracemalloc.stop()
     assert grown < 300_000
-    assert still_serves(world)
+    assert still_serves(harness)

@@ -17,8 +17,19 @@ from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.muxer.yamux import INITIAL_WINDOW
-from tests.support.p2p_hosts import ECHO, TestHost, running, through, until
-from tests.support.p2p_raw import DATA, GO_AWAY, PING, SYN, WINDOW_UPDATE, RawPeer, bare, frame, proposal, raw_peer
+from tests.support.p2p_hosts import ECHO, RecordingHost, echo_through, running_host, until
+from tests.support.p2p_raw import (
+    DATA,
+    GO_AWAY,
+    PING,
+    SYN,
+    WINDOW_UPDATE,
+    RawPeer,
+    frame,
+    proposal,
+    raw_peer,
+    tcp_connection,
+)
 
 GREETING = encode_line(HEADER)
 STRANGER = NetworkIdentity(b"\x63" * 32).peer_id
@@ -43,20 +54,20 @@ GARBAGE = [
 
 
 @asynccontextmanager
-async def guarded(**options: object) -> AsyncIterator[tuple[TestHost, TestHost]]:
+async def guarded(**options: object) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
     """The host under attack and a good peer, which is served before and after; nothing may be left."""
-    async with running(1, **options) as ours, running(2) as good:
+    async with running_host(1, **options) as ours, running_host(2) as good:
         await good.connect(ours.peer_id, ours.addresses)
-        await good.heard(PeerIdentified)
+        await good.wait_for(PeerIdentified)
         yield ours, good
-        assert await through(good, ours.peer_id, b"served") == b"served"
-        async with running(3) as late:
+        assert await echo_through(good, ours.peer_id, b"served") == b"served"
+        async with running_host(3) as late:
             await late.connect(ours.peer_id, ours.addresses)
-            assert await through(late, ours.peer_id, b"served too") == b"served too"
+            assert await echo_through(late, ours.peer_id, b"served too") == b"served too"
     await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
 
-def unread(host: TestHost) -> int:
+def unread(host: RecordingHost) -> int:
     """Bytes that the host holds for the hostile peer."""
     return sum(link.unread_bytes for link in host.connections_to_peer(STRANGER))
 
@@ -64,7 +75,7 @@ def unread(host: TestHost) -> int:
 def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> None:
     async def one(port: int, number: int) -> None:
         try:
-            async with bare(port) as (reader, writer):
+            async with tcp_connection(port) as (reader, writer):
                 writer.write(GARBAGE[number % len(GARBAGE)])
                 async with asyncio.timeout(0.2):
                     await reader.read(1)
@@ -79,7 +90,7 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
             before = tracemalloc.get_traced_memory()[0]
             for start in range(0, 900, 100):
                 wave = asyncio.gather(*(one(ours.port, start + number) for number in range(100)))
-                assert await through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
+                assert await echo_through(good, ours.peer_id, bytes(100_000)) == bytes(100_000)
                 await wave
                 assert len(ours.pending_handshakes) <= 32
             await until(lambda: len(ours.pending_handshakes) == 0)
@@ -96,7 +107,7 @@ def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
         """Sends a good opening byte by byte; whether it was cut off."""
         try:
-            async with bare(port) as (reader, writer):
+            async with tcp_connection(port) as (reader, writer):
                 for byte in NOISE + b"\x00\x20" + bytes(32):
                     writer.write(bytes([byte]))
                     if stop.is_set() or (reader.at_eof()):
@@ -113,9 +124,9 @@ def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
             await asyncio.sleep(0.2)
             assert len(ours.pending_handshakes) == 20
             for number in range(4, 8):
-                async with running(number) as newcomer:
+                async with running_host(number) as newcomer:
                     await newcomer.connect(ours.peer_id, ours.addresses)
-                    assert await through(newcomer, ours.peer_id, b"in") == b"in"
+                    assert await echo_through(newcomer, ours.peer_id, b"in") == b"in"
             await until(lambda: len(ours.pending_handshakes) == 0, 5)
             stop.set()
             assert all(await asyncio.gather(*slow))
@@ -130,7 +141,7 @@ async def _cut(*plain: bytes) -> None:
             await until(lambda: len(ours.peers()) == 2)
             for part in plain:
                 await peer.send(part)
-            assert await peer.is_cut()
+            assert await peer.is_disconnected()
         await until(lambda: ours.peers() == [good.peer_id])
 
 
@@ -156,8 +167,8 @@ def test_violations_of_yamux_end_the_connection(plain: list[bytes]) -> None:
 def test_bytes_that_are_not_authentic_end_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
-            await peer.send_unsealed(b"\x00\x20" + os.urandom(32))
-            assert await peer.is_cut()
+            await peer.send_raw(b"\x00\x20" + os.urandom(32))
+            assert await peer.is_disconnected()
 
     asyncio.run(run())
 
@@ -175,9 +186,9 @@ def test_a_window_is_not_overrun_while_nobody_reads() -> None:
                 for size in (INITIAL_WINDOW // 2, INITIAL_WINDOW // 2 - 100):
                     await peer.send(frame(DATA, 0, 7, size, bytes(size)))
                 await until(lambda: unread(ours) == INITIAL_WINDOW - 100)
-                assert not await peer.is_cut(0.2)
+                assert not await peer.is_disconnected(0.2)
                 await peer.send(frame(DATA, 0, 7, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
-                assert await peer.is_cut()
+                assert await peer.is_disconnected()
 
     asyncio.run(run())
 
@@ -244,7 +255,7 @@ def test_floods_of_small_frames_end_the_connection() -> None:
             ):
                 async with raw_peer(ours.port) as peer:
                     await peer.send(flood)
-                    assert await peer.is_cut()
+                    assert await peer.is_disconnected()
 
     asyncio.run(run())
 
@@ -255,7 +266,7 @@ def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
             pongs = frame(PING, 2, 0, 0) * 1200
             await until(lambda: STRANGER in ours.peers())
             await peer.send_each(bytes([byte]) for byte in pongs)
-            assert await peer.is_cut()
+            assert await peer.is_disconnected()
 
     asyncio.run(run())
 

@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import EnrError, decode_enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from tests.support.discv5_nodes import Network, endpoint, record_of, secret_of, seeded
+from tests.support.discv5_nodes import Discv5Simulation, endpoint, record_of, secret_of, seeded
 from tests.support.p2p_fuzz import damaged
 
 COUNT = 10_000
@@ -77,18 +77,18 @@ def test_damaged_packets_beneath_the_mask() -> None:
 
 
 def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
-    network = Network()
+    network = Discv5Simulation()
     one, two = network.add("one", endpoint("127.0.0.1"), wanted=False), network.add("two", endpoint("127.0.0.2"))
-    two.service.add_bootnodes([one.contact])
+    two.node.add_bootnodes([one.contact])
     network.run(2)
     source = random.Random("service")
-    taken = [sending.datagram for sender, sending in network.log if sender == two.at]
+    taken = [sending.datagram for sender, sending in network.log if sender == two.endpoint]
     stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
     good = [*taken, stranger.encode_random(one.record.node_id).datagram]
     for number in range(COUNT):
         network.now += 0.02
-        network.inject(two.at, damaged(source, good[number % len(good)]), one.at)
-    assert sum(one.service.drops.values()) > COUNT / 2
-    assert len(one.service.codec.sessions) == 1
+        network.inject(two.endpoint, damaged(source, good[number % len(good)]), one.endpoint)
+    assert sum(one.node.drops.values()) > COUNT / 2
+    assert len(one.node.codec.sessions) == 1
     network.run(200)
-    assert two.record.node_id in one.known
+    assert two.record.node_id in one.live_ids

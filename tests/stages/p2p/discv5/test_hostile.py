@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import WHOAREYOU_SIZE
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
-from tests.support.discv5_nodes import Network, Node, contact_of, endpoint, record_of, seeded
+from tests.support.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 
@@ -22,19 +22,19 @@ class Friends:
     """Two nodes that know each other, and a liar's means."""
 
     def __init__(self) -> None:
-        self.network = Network()
+        self.network = Discv5Simulation()
         self.one, self.two = self.network.add("one", ONE, wanted=False), self.network.add("two", TWO, wanted=False)
-        self.one.service.add_bootnodes([self.two.contact])
+        self.one.node.add_bootnodes([self.two.contact])
         self.network.run(3)
-        assert self.one.known == {self.two.record.node_id}
+        assert self.one.live_ids == {self.two.record.node_id}
         self.liar = PacketCodec(bytes([7]) * 32, seeded("liar"))
 
-    def sent_by(self, node: Node, since: int) -> list[OutgoingPacket]:
-        return [sending for sender, sending in self.network.log[since:] if sender == node.at]
+    def sent_by(self, node: SimulatedNode, since: int) -> list[OutgoingPacket]:
+        return [sending for sender, sending in self.network.log[since:] if sender == node.endpoint]
 
     def still_talk(self) -> bool:
         call = OutgoingCall(self.two.contact, CallPurpose.FETCH, (0,))
-        assert self.one.service.calls.submit(call, 1, self.network.now)
+        assert self.one.node.calls.submit(call, 1, self.network.now)
         self.network.run(1)
         return self.two.record.node_id in call.records
 
@@ -81,11 +81,11 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, se
 @given(kind=st.integers(0, 12), body=st.binary(max_size=500))
 def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
     one, two = FRIENDS.one, FRIENDS.two
-    sealed = two.service.codec.encode_message(one.record.node_id, ONE, bytes([kind]) + body)
+    sealed = two.node.codec.encode_message(one.record.node_id, ONE, bytes([kind]) + body)
     assert sealed is not None
     FRIENDS.network.now += 1
     FRIENDS.network.inject(TWO, sealed.datagram, ONE)
-    assert one.service.codec.sessions.newest(two.record.node_id, TWO) is not None
+    assert one.node.codec.sessions.newest(two.record.node_id, TWO) is not None
 
 
 def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
@@ -98,14 +98,12 @@ def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
     answers = friends.sent_by(friends.one, before)
     assert answers and all(len(answer.datagram) == WHOAREYOU_SIZE for answer in answers)
     assert sum(len(answer.datagram) for answer in answers) < received / 5
-    assert (
-        friends.one.service.drops[PacketDrop.TOO_MANY] + friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 400
-    )
+    assert friends.one.node.drops[PacketDrop.TOO_MANY] + friends.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 400
     assert friends.still_talk()
 
 
 def test_a_flood_from_everywhere_is_bounded(friends: Friends) -> None:
-    service = friends.one.service
+    service = friends.one.node
     random = seeded("flood")
     for _ in range(20_000):
         raw = random(6)
@@ -123,28 +121,28 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(friends: Friends)
     for number in range(2000):
         at = endpoint(f"127.9.{number >> 8}.{number & 255}")
         friends.network.inject(at, friends.liar.encode_random(friends.one.record.node_id).datagram, ONE)
-    assert friends.one.service.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
-    friends.two.service.codec.sessions.clear()
-    friends.two.service.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.REVALIDATE), 1, friends.network.now)
+    assert friends.one.node.drops[PacketDrop.TOO_MANY_CHALLENGES] > 1000
+    friends.two.node.codec.sessions.clear()
+    friends.two.node.calls.submit(OutgoingCall(friends.one.contact, CallPurpose.REVALIDATE), 1, friends.network.now)
     friends.network.run(0.2)
-    assert friends.two.service.codec.sessions.newest(friends.one.record.node_id, ONE) is not None
+    assert friends.two.node.codec.sessions.newest(friends.one.record.node_id, ONE) is not None
     assert friends.still_talk()
 
 
 def test_a_replayed_message_is_answered_once(friends: Friends) -> None:
     asked = messages.encode(messages.FindNode(b"\x01", (0,)))
-    sealed = friends.two.service.codec.encode_message(friends.one.record.node_id, ONE, asked)
+    sealed = friends.two.node.codec.encode_message(friends.one.record.node_id, ONE, asked)
     assert sealed is not None
     before = len(friends.network.log)
     for _ in range(20):
         friends.network.inject(TWO, sealed.datagram, ONE)
     assert len(friends.sent_by(friends.one, before)) == 1
-    assert friends.one.service.drops[PacketDrop.REPLAYED] == 19
+    assert friends.one.node.drops[PacketDrop.REPLAYED] == 19
 
 
 def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: Friends) -> None:
     asked = messages.encode(messages.FindNode(b"\x01", (0, 256)))
-    sealed = friends.two.service.codec.encode_message(friends.one.record.node_id, ONE, asked)
+    sealed = friends.two.node.codec.encode_message(friends.one.record.node_id, ONE, asked)
     assert sealed is not None
     before = len(friends.network.log)
     friends.network.inject(VICTIM, sealed.datagram, ONE)
@@ -153,20 +151,20 @@ def test_a_replayed_message_from_another_address_gets_a_challenge_only(friends: 
 
 
 def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
-    network = Network()
+    network = Discv5Simulation()
     network.add("one", ONE)
     two = network.add("two", TWO)
-    two.service.add_bootnodes([network.nodes[ONE].contact])
+    two.node.add_bootnodes([network.nodes[ONE].contact])
     network.run(2)
     history = list(network.log)
-    assert not any(node.service.drops for node in network.nodes.values())
-    counts = {at: len(node.service.codec.sessions) for at, node in network.nodes.items()}
+    assert not any(node.node.drops for node in network.nodes.values())
+    counts = {at: len(node.node.codec.sessions) for at, node in network.nodes.items()}
     for sender, sending in history:
         network.inject(sender, sending.datagram, sending.endpoint)
     for at, node in network.nodes.items():
-        assert len(node.service.codec.sessions) == counts[at]
-        assert node.service.drops[PacketDrop.UNSOLICITED] + node.service.drops[PacketDrop.BAD_HANDSHAKE] >= 1
-        assert node.service.drops[PacketDrop.REPLAYED] >= 1
+        assert len(node.node.codec.sessions) == counts[at]
+        assert node.node.drops[PacketDrop.UNSOLICITED] + node.node.drops[PacketDrop.BAD_HANDSHAKE] >= 1
+        assert node.node.drops[PacketDrop.REPLAYED] >= 1
     repeated = network.log[len(history) :]
     assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
 
@@ -181,26 +179,26 @@ def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
         nonce = number.to_bytes(12, "big")
         fake = packets.whoareyou_header(one.record.node_id, nonce, bytes(16), 0, bytes(16))
         friends.network.inject(TWO, fake.packet(), ONE)
-    session = one.service.codec.sessions.newest(two.record.node_id, TWO)
+    session = one.node.codec.sessions.newest(two.record.node_id, TWO)
     assert friends.still_talk()
-    assert one.service.codec.sessions.newest(two.record.node_id, TWO) is session
+    assert one.node.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
 def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
-    network = Network()
+    network = Discv5Simulation()
     one, two = network.add("one", ONE, wanted=False), network.add("two", TWO, wanted=False)
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
 
     def racing(sender: Endpoint, sending: OutgoingPacket) -> OutgoingPacket:
         if sender == TWO:
-            one.service.receive_datagram(forged.encode_random(one.record.node_id).datagram, TWO, network.now)
+            one.node.receive_datagram(forged.encode_random(one.record.node_id).datagram, TWO, network.now)
         return sending
 
-    network.wire = racing
-    two.service.add_bootnodes([one.contact])
+    network.filter = racing
+    two.node.add_bootnodes([one.contact])
     network.run(2)
-    assert two.known == {one.record.node_id}
+    assert two.live_ids == {one.record.node_id}
 
 
 def test_nobody_is_taken_for_another(friends: Friends) -> None:
@@ -223,16 +221,16 @@ def test_nobody_is_taken_for_another(friends: Friends) -> None:
         contact = one.contact._replace(endpoint=ONE)
         answer = forged.encode_handshake(contact, read._replace(enr_seq=0), record, ping)
         assert answer is not None
-        drops = one.service.drops[PacketDrop.BAD_HANDSHAKE]
+        drops = one.node.drops[PacketDrop.BAD_HANDSHAKE]
         friends.network.inject(VICTIM, answer, ONE)
-        assert one.service.drops[PacketDrop.BAD_HANDSHAKE] == drops + 1
-        assert one.service.codec.sessions.newest(name, VICTIM) is None
+        assert one.node.drops[PacketDrop.BAD_HANDSHAKE] == drops + 1
+        assert one.node.codec.sessions.newest(name, VICTIM) is None
 
 
 def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
-    network = Network()
+    network = Discv5Simulation()
     one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
-    table = one.service.table
+    table = one.node.table
     for number in range(2000):
         table.add_seen_node(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
     assert len(table) <= PER_NETWORK
@@ -243,7 +241,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
     """A node that answers every lookup with new nodes that do not exist."""
     one, two = friends.one, friends.two
     made = 0
-    two.service.codec.challenges.remove(one.record.node_id, ONE)
+    two.node.codec.challenges.remove(one.record.node_id, ONE)
 
     def endless(distances: tuple[int, ...], asker: object) -> list[bytes]:
         nonlocal made
@@ -253,27 +251,27 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
             found.append(record_of(("made up", made), f"127.3.{made >> 8 & 255}.{made & 255}").raw)
         return found
 
-    two.service._neighbours = endless  # type: ignore[method-assign]
-    one.service.peers_wanted = True
+    two.node._neighbours = endless  # type: ignore[method-assign]
+    one.node.peers_wanted = True
     before = len(friends.network.log)
     friends.network.run(120)
     assert len(friends.sent_by(one, before)) < 120 * 40
-    assert len(one.service.table) <= 256 * 26
-    assert len(one.service.calls) <= MAX_ACTIVE_CALLS
-    assert len(one.service._candidates) <= 128
-    assert len(one.service.lookups) <= 4
+    assert len(one.node.table) <= 256 * 26
+    assert len(one.node.calls) <= MAX_ACTIVE_CALLS
+    assert len(one.node._candidates) <= 128
+    assert len(one.node.lookups) <= 4
 
 
 def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends) -> None:
-    friends.two.service._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
+    friends.two.node._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
     call = OutgoingCall(friends.two.contact, CallPurpose.FETCH, (1,))
-    friends.one.service.calls.submit(call, 1, friends.network.now)
+    friends.one.node.calls.submit(call, 1, friends.network.now)
     friends.network.run(1)
     assert call.responses == 1 and not call.records
 
 
 def test_too_many_calls_are_refused(friends: Friends) -> None:
-    calls = friends.one.service.calls
+    calls = friends.one.node.calls
     taken = [
         calls.submit(
             OutgoingCall(contact_of(record_of(number, "127.8.8.8")), CallPurpose.REVALIDATE), 1, friends.network.now

@@ -8,84 +8,86 @@ from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
-from tests.support.gossip_world import TOPIC, World, packed
+from tests.support.gossip_routers import TOPIC, RouterHarness, compressed
 
 
 def test_waiting_messages_are_bounded_and_can_come_again() -> None:
-    world = World()
-    (a,) = world.add_members(1)
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
     held = [
-        found for number in range(MAX_PENDING_MESSAGES + 5) for found in world.message(a, number.to_bytes(4, "big"))
+        found
+        for number in range(MAX_PENDING_MESSAGES + 5)
+        for found in harness.receive_message(a, number.to_bytes(4, "big"))
     ]
-    assert len(held) == len(world.router.validation_queue.pending) == MAX_PENDING_MESSAGES
-    assert world.message(a, b"late") == []
-    world.router.report_validation_result(held[0].id, ValidationResult.IGNORE, world.now)
-    assert len(world.message(a, b"late")) == 1, "what found no room was not marked as seen"
+    assert len(held) == len(harness.router.validation_queue.pending) == MAX_PENDING_MESSAGES
+    assert harness.receive_message(a, b"late") == []
+    harness.router.report_validation_result(held[0].id, ValidationResult.IGNORE, harness.now)
+    assert len(harness.receive_message(a, b"late")) == 1, "what found no room was not marked as seen"
 
 
 def test_waiting_messages_are_bounded_in_bytes() -> None:
-    world = World()
-    peers = world.add_members(8)
-    bomb = packed(bytes(MAX_BYTES - 1000))
+    harness = RouterHarness()
+    peers = harness.add_members(8)
+    bomb = compressed(bytes(MAX_BYTES - 1000))
     held = 0
     for number, peer in enumerate(peers * 2):
-        data = packed(bytes([number]) + bytes(MAX_BYTES - 1000))
-        held += len(world.tell(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
-    assert held == 6 and world.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
-    world.beat(8)
-    assert world.router.validation_queue.pending.bytes == 0
+        data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
+        held += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
+    assert held == 6 and harness.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
+    harness.heartbeats(8)
+    assert harness.router.validation_queue.pending.bytes == 0
 
 
 def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() -> None:
     params = GossipParams(wasted_bytes_budget=1_000_000, wasted_bytes_refill=200_000)
-    world = World(params)
-    a, b = world.add_members(2)
-    world.accept(a, b"block")
+    harness = RouterHarness(params)
+    a, b = harness.add_members(2)
+    harness.accept(a, b"block")
     for _ in range(40):
-        world.message(a, b"block")
-    assert world.router.take_event_counts()[TraceEvent.DUPLICATE_MESSAGE] == 16
-    assert world.message(a, b"fresh") == [] and len(world.message(b, b"fresh")) == 1
-    world.beat()
-    assert len(world.message(a, b"more")) == 1
-    world.beat(20)
-    assert world.router.peers.states[a].wasted_bytes_budget == 1_000_000
+        harness.receive_message(a, b"block")
+    assert harness.router.take_event_counts()[TraceEvent.DUPLICATE_MESSAGE] == 16
+    assert harness.receive_message(a, b"fresh") == [] and len(harness.receive_message(b, b"fresh")) == 1
+    harness.heartbeats()
+    assert len(harness.receive_message(a, b"more")) == 1
+    harness.heartbeats(20)
+    assert harness.router.peers.states[a].wasted_bytes_budget == 1_000_000
 
 
 def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
-    world = World(GossipParams(wasted_bytes_budget=1_000_000))
-    a, b, c = world.add_members(3)
-    (incoming,) = world.message(a, bytes(50_000))
-    world.message(b, bytes(50_000))
-    world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
-    left = [world.router.peers.states[peer].wasted_bytes_budget for peer in (a, b, c)]
+    harness = RouterHarness(GossipParams(wasted_bytes_budget=1_000_000))
+    a, b, c = harness.add_members(3)
+    (incoming,) = harness.receive_message(a, bytes(50_000))
+    harness.receive_message(b, bytes(50_000))
+    harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    left = [harness.router.peers.states[peer].wasted_bytes_budget for peer in (a, b, c)]
     assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
 
 
 def test_bombs_cost_their_size_once_and_then_nothing() -> None:
-    world = World()
-    (a,) = world.add_members(1)
+    harness = RouterHarness()
+    (a,) = harness.add_members(1)
     unpacked = 0
     for number in range(200):
-        data = packed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
-        for incoming in world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
+        data = compressed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
+        for incoming in harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
             unpacked += 1
-            world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
+            harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
     assert unpacked <= 7
     claim = varint.encode(MAX_BYTES) + b"\x00a"
-    world.beat(40)
-    (incoming,) = world.tell(a, Rpc(messages=[PubsubMessage(TOPIC, claim)]))
+    harness.heartbeats(40)
+    (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, claim)]))
     assert incoming.content is SnappyFailure.BAD_DATA
 
 
 def test_seen_ids_are_bounded() -> None:
-    world = World(GossipParams(wasted_bytes_budget=1 << 40))
-    (a,) = world.add_members(1)
+    harness = RouterHarness(GossipParams(wasted_bytes_budget=1 << 40))
+    (a,) = harness.add_members(1)
     chance = random.Random(1)
     for _ in range(70):
-        messages = [PubsubMessage(TOPIC, packed(chance.randbytes(8))) for _ in range(100)]
-        for incoming in world.tell(a, Rpc(messages=messages)):
-            world.router.report_validation_result(incoming.id, ValidationResult.REJECT, world.now)
-    assert len(world.router.validation_queue._seen) == 7000
-    world.now += 66
-    world.beat()
-    assert len(world.router.validation_queue._seen) == 0
+        messages = [PubsubMessage(TOPIC, compressed(chance.randbytes(8))) for _ in range(100)]
+        for incoming in harness.receive(a, Rpc(messages=messages)):
+            harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
+    assert len(harness.router.validation_queue._seen) == 7000
+    harness.now += 66
+    harness.heartbeats()
+    assert len(harness.router.validation_queue._seen) == 0

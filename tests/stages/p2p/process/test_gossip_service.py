@@ -13,8 +13,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import MAX_FIELDS, Rpc, Subscription, 
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host_api import Stream
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
-from tests.support.p2p_hosts import TestHost, running
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play
+from tests.support.p2p_hosts import RecordingHost, running_host
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario
 from tests.support.p2p_raw import DATA, FIN, GO_AWAY, frame, proposal, raw_peer
 
 COSTLY = protobuf.varint_field(15, 1) * MAX_FIELDS
@@ -27,9 +27,9 @@ async def drain(stream: Stream) -> None:
 
 
 @asynccontextmanager
-async def speaking(node: P2pNode, number: int) -> AsyncIterator[tuple[TestHost, Stream]]:
+async def speaking(node: P2pNode, number: int) -> AsyncIterator[tuple[RecordingHost, Stream]]:
     """A host that takes what the node gossips, and its own stream of gossip to the node."""
-    async with running(number) as host:
+    async with running_host(number) as host:
         for protocol in PROTOCOLS:
             host.set_stream_handler(protocol, drain)
         await host.connect(node.stage.host.peer_id, node.stage.host.addresses)
@@ -52,7 +52,7 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
             speaking(node, 3) as (one, first),
             speaking(node, 4) as (other, second),
         ):
-            await source.in_mesh()
+            await source.wait_for_mesh()
             received: dict[bytes, int] = {one.peer_id: 0, other.peer_id: 0}
             receive = node.stage.gossip.router.receive_rpc
 
@@ -66,7 +66,7 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
             spent = time.thread_time()
             for number in range(1, 4):
                 assert await source.publish(now_block(number)) is None
-                await node.until(lambda number=number: len(node.arrived) == number)
+                await node.until(lambda number=number: len(node.received_blocks) == number)
             spent = time.thread_time() - spent
             assert max(received.values()) <= 3 + int(2 * spent / 0.05), received
             shares, now = node.stage.gossip.work_budget, time.monotonic()
@@ -75,7 +75,7 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
             for task in floods:
                 task.cancel()
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
                     gossip = proposal(101, PROTOCOLS[0]) + frame(DATA, 0, 101, len(hello), hello)
                     identified = proposal(103, identify.PUSH_PROTOCOL) + frame(DATA, FIN, 103, len(push), push)
                     await peer.send(gossip + identified + farewell)
-                    assert await peer.is_cut()
+                    assert await peer.is_disconnected()
                 await node.until(lambda: not host.peers())
             gossip_service = node.stage.gossip
             await node.until(lambda: not gossip_service._inbound and not gossip_service._retry_now, 5)
@@ -104,7 +104,7 @@ def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
             )
             assert not host.identify._last_push
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_the_mesh_of_blocks_of_now_is_protected(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ def test_the_mesh_of_blocks_of_now_is_protected(tmp_path: Path) -> None:
         async with P2pNode(1, rollup, tmp_path).running() as node:
             peer = None
             async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
-                await node.in_mesh()
+                await node.wait_for_mesh()
                 peer = other.stage.host.peer_id
                 await node.until(lambda: node.stage.host.connection_manager.is_protected(peer, MESH_TAG))
                 assert (await node.call("peers", True))["peers"][other.peer]["protected"]
             await node.until(lambda: not node.stage.host.connection_manager.is_protected(peer))
 
-    play(scene)
+    run_scenario(scene)

@@ -16,7 +16,7 @@ from rollup_node.stages.p2p.discv5.local_enr import AdvertisedEndpoint, LocalEnr
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.hashes import payload_block_hash
 from tests.support.p2p_blocks import SIGNER, block
-from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
+from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_scenario, timed_chain
 
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
 
@@ -33,20 +33,20 @@ def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
         ):
             nodes = (source, second, third)
             for node in nodes:
-                await node.in_mesh()
+                await node.wait_for_mesh()
             blocks = [now_block(number) for number in (1, 2, 3)]
             for each in blocks:
                 assert await source.publish(each) is None
             for node in (second, third):
                 await node.until(lambda node=node: len(node.arrived) == 3)
-                assert node.arrived == blocks
-            assert source.arrived == []
+                assert node.received_blocks == blocks
+            assert source.received_blocks == []
             await second.until(lambda: second.status is not None and second.status.connected == 2)
             assert second.health == ()
-            await second.until(lambda: second.counted(EVENTS + 'DELIVER_MESSAGE"}') == 3)
-            assert third.counted(EVENTS + 'GRAFT"}') > 0
+            await second.until(lambda: second.metric_sum(EVENTS + 'DELIVER_MESSAGE"}') == 3)
+            assert third.metric_sum(EVENTS + 'GRAFT"}') > 0
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node:
             first = now_block(1)
             assert await node.publish(first) is None and await node.publish(first) is None
-            await node.until(lambda: node.counted(EVENTS + 'PUBLISH_MESSAGE"}'))
-            assert node.stage.blocks_server.published == 2 and node.counted(EVENTS + 'PUBLISH_MESSAGE"}') == 1
+            await node.until(lambda: node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}'))
+            assert node.stage.blocks_server.published == 2 and node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}') == 1
             server = node.stage.blocks_server
             sent: list[Any] = []
             server._server.send = lambda peer, message: sent.append((peer.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
@@ -67,7 +67,7 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
             server._on_message(engine, PublishRequest(9, first))
             assert len(sent) == 1, "an engine of before is not heard"
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_why_a_block_is_not_published(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_why_a_block_is_not_published(tmp_path: Path) -> None:
             bare = msgspec.structs.replace(now_block(), withdrawals_root=None)
             assert "the block cannot be encoded: " in str(await node.publish(bare))
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
             await node.until(lambda: node.stage._signers.current == SIGNER.address)
             node.l1.set(RuntimeConfig(b"\x01" * 20))
             await node.until(lambda: node.stage._signers.current == b"\x01" * 20)
-            await source.in_mesh()
+            await source.wait_for_mesh()
             assert await source.publish(now_block(1)) is None
-            await node.until(lambda: len(node.arrived) == 1)
+            await node.until(lambda: len(node.received_blocks) == 1)
             node.l1.set(RuntimeConfig(bytes(20)))
             await node.until(lambda: node.stage._signers.current is None)
             assert await source.publish(now_block(2)) is None
@@ -105,10 +105,10 @@ def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
             node.l1.set(RuntimeConfig(SIGNER.address))
             await node.until(lambda: node.stage._signers.current == SIGNER.address)
             assert await source.publish(now_block(3)) is None
-            await node.until(lambda: len(node.arrived) == 2)
-            assert node.arrived[-1].block_number == 3
+            await node.until(lambda: len(node.received_blocks) == 2)
+            assert node.received_blocks[-1].block_number == 3
 
-    play(scene)
+    run_scenario(scene)
 
 
 @pytest.mark.parametrize("slash", [False, True], ids=["op-node's protocol", "kona's protocol"])
@@ -117,7 +117,7 @@ def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: py
         rollup = chain_of_now()
         blocks = timed_chain(rollup, 20)
         async with P2pNode(1, rollup, tmp_path).running() as server:
-            server.blocks = {each.block_number: each for each in blocks}
+            server.own_chain = {each.block_number: each for each in blocks}
             async with P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node:
                 assert node.stage.sync is not None
                 if slash:
@@ -127,14 +127,16 @@ def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: py
                 planner = node.stage.sync._planner
                 await node.until(lambda: planner._peers)
                 node.engine.send(want)
-                await node.until(lambda: len(node.arrived) == 16)
-                assert sorted(node.arrived, key=lambda each: each.block_number) == blocks[3:19]
-                assert node.counted('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
-                assert server.counted('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
+                await node.until(lambda: len(node.received_blocks) == 16)
+                assert sorted(node.received_blocks, key=lambda each: each.block_number) == blocks[3:19]
+                assert (
+                    node.metric_sum('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
+                )
+                assert server.metric_sum('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
                 scores = (await node.call("peers", True))["peers"][server.peer]["scores"]["reqResp"]
                 assert scores["validResponses"] > 5 and scores["errorResponses"] == 0
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
@@ -150,10 +152,10 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
             )
             for each in blocks:
                 wrong = msgspec.structs.replace(each, gas_used=7)
-                nodes[2].blocks[each.block_number] = msgspec.structs.replace(
+                nodes[2].own_chain[each.block_number] = msgspec.structs.replace(
                     wrong, block_hash=payload_block_hash(wrong)
                 )
-                nodes[3].blocks[each.block_number] = each
+                nodes[3].own_chain[each.block_number] = each
             others = tuple(node.address for node in nodes)
             async with P2pNode(5, rollup, tmp_path, static=others).running() as node:
                 assert node.stage.sync is not None
@@ -162,20 +164,20 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
                 want = UnsafeBlocksRequest(0, GapEnd(top.block_number, top.block_hash, top.parent_hash))
 
                 def complete() -> bool:
-                    return {each.block_number for each in node.arrived} == set(range(1, 8))
+                    return {each.block_number for each in node.received_blocks} == set(range(1, 8))
 
                 async with asyncio.timeout(25):
                     while not complete():
                         node.engine.send(want)
                         await asyncio.sleep(1.0)
-                assert {each.block_hash for each in node.arrived} == {each.block_hash for each in blocks[:7]}
+                assert {each.block_hash for each in node.received_blocks} == {each.block_hash for each in blocks[:7]}
                 scores = node.stage.scorer.application
                 liar = nodes[2].stage.host.peer_id
                 assert scores.counts(nodes[1].stage.host.peer_id).error_responses > 0
                 assert scores.counts(liar).rejected_payloads > 0 and scores.score(liar) < 0
                 assert scores.counts(nodes[0].stage.host.peer_id).error_responses == 0
 
-    play(scene)
+    run_scenario(scene)
 
 
 @pytest.mark.parametrize("request_bytes", [b"", bytes(7)])
@@ -192,9 +194,9 @@ def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request
             await stream.write(request_bytes)
             stream.close()
             assert await stream.read_all(9) == bytes([payload_by_number.ResultCode.UNKNOWN_ERROR])
-            await server.until(lambda: server.counted("op_node_default_p2p_req_total{") == 1)
+            await server.until(lambda: server.metric_sum("op_node_default_p2p_req_total{") == 1)
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_without_the_sync_protocol_nothing_is_asked(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_without_the_sync_protocol_nothing_is_asked(tmp_path: Path) -> None:
             assert not [name for name in (await node.call("self"))["protocols"] if "payload_by_number" in name]
             assert node.stage.sync is None
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
@@ -217,16 +219,16 @@ def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
             P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
         ):
             for number in (1, 2):
-                await source.in_mesh()
-                await node.in_mesh()
+                await source.wait_for_mesh()
+                await node.wait_for_mesh()
                 assert await source.publish(now_block(number)) is None
-                await node.until(lambda number=number: len(node.arrived) == number)
+                await node.until(lambda number=number: len(node.received_blocks) == number)
                 inbound = node.stage.gossip._inbound[source.stage.host.peer_id]
                 inbound.reset()
                 await source.until(lambda: not source.stage.gossip.mesh_size(time.time()))
             assert len(node.stage.host.peers()) == 1, "the connection was kept"
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_discovery_brings_peers_together(tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_discovery_brings_peers_together(tmp_path: Path) -> None:
                 diagnosis = await second.call("diagnosis")
                 assert diagnosis["discovery"]["nodes"]["ours"] >= 1
 
-    play(scene)
+    run_scenario(scene)
 
 
 def free_udp_port() -> int:
@@ -310,7 +312,7 @@ def test_calls_of_operators(tmp_path: Path) -> None:
             refused = await node.call("connectPeer", other.address.replace("127.0.0.1", "192.0.2.1"))
             assert "outside p2p.netrestrict" in refused[1]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
@@ -328,7 +330,7 @@ def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
             await node.call("unblockSubnet", "127.0.0.0/8")
             await node.until(lambda: node.stage.host.peers())
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_port_that_is_taken_is_waited_for(tmp_path: Path) -> None:
@@ -344,7 +346,7 @@ def test_a_port_that_is_taken_is_waited_for(tmp_path: Path) -> None:
             await node.until(lambda: node.stage.host.port == port)
             assert (await node.call("diagnosis"))["is_listening"]
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_peer_store_that_cannot_be_used_costs_memory_alone(tmp_path: Path) -> None:
@@ -356,7 +358,7 @@ def test_a_peer_store_that_cannot_be_used_costs_memory_alone(tmp_path: Path) -> 
             assert node.health is not None and "is not a peer store: give another path" in node.health[0]
             assert (await node.call("peerStats"))["connected"] == 0
 
-    play(scene)
+    run_scenario(scene)
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
 
@@ -384,9 +386,9 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
                 assert (
                     node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
                 )
-                assert node.counted("op_node_default_p2p_peer_unbans") == 1
+                assert node.metric_sum("op_node_default_p2p_peer_unbans") == 1
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_a_diagnosis_names_what_matters(tmp_path: Path) -> None:
@@ -406,7 +408,7 @@ def test_a_diagnosis_names_what_matters(tmp_path: Path) -> None:
             assert found["discovery"]["ip"] == "127.0.0.1" and found["discovery"]["tcp"] == node.stage.host.port
             assert found["problems"] == [] and found["departed"] == []
 
-    play(scene)
+    run_scenario(scene)
 
 
 def test_many_peers_of_one_machine_are_no_crowd() -> None:

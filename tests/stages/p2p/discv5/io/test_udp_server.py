@@ -13,11 +13,11 @@ from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from tests.support.discv5_nodes import record_of
-from tests.support.discv5_servers import TestServer, free_port, serving, serving_many
+from tests.support.discv5_servers import RecordingDiscv5Server, free_port, running_discv5, running_discv5_servers
 from tests.support.p2p_hosts import until
 
 
-def enode(server: TestServer, host: str = "127.0.0.1") -> str:
+def enode(server: RecordingDiscv5Server, host: str = "127.0.0.1") -> str:
     from coincurve import PublicKey
 
     key = PublicKey(server.identity.public_key.data).format(compressed=False)[1:].hex()
@@ -35,23 +35,23 @@ def need_version_6() -> None:
 
 def test_peers_find_each_other() -> None:
     async def check() -> None:
-        async with serving("boot") as boot, serving_many(5, bootnodes=(boot.enr.text,)) as servers:
+        async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
             await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
             one, two = servers[:2]
             found = next(peer for peer in one.found if peer.enr == two.enr.text)
             assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
             assert found.address == tcp_multiaddr("127.0.0.1", 9222)
             assert found.chain_id == two.node.settings.chain_id
-            assert one.table_stats.ours >= 5 and two.enr.text in one.known
+            assert one.table_stats.ours >= 5 and two.enr.text in one.table_texts
 
     asyncio.run(check())
 
 
 def test_bootnodes_by_url_and_by_name() -> None:
     async def check() -> None:
-        async with serving("boot") as boot:
+        async with running_discv5("boot") as boot:
             for host in ("127.0.0.1", "localhost"):
-                async with serving(host, bootnodes=(enode(boot, host),)) as server:
+                async with running_discv5(host, bootnodes=(enode(boot, host),)) as server:
                     await until(lambda server=server: server.found)
                     assert server.found[0].enr == boot.enr.text
 
@@ -62,16 +62,16 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
 
     async def check() -> None:
-        async with serving("other") as other:
+        async with running_discv5("other") as other:
             port = free_port()
-            async with serving("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
+            async with running_discv5("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
                 await until(lambda: one.found)
                 first = one.enr
-            async with serving("one", discovery_path=path, listen_udp=port) as again:
+            async with running_discv5("one", discovery_path=path, listen_udp=port) as again:
                 await until(lambda: again.found)
                 assert again.found[0].enr == other.enr.text
                 assert again.enr == first
-            async with serving("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
+            async with running_discv5("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
                 assert changed.enr.seq > first.seq
 
     asyncio.run(check())
@@ -79,17 +79,17 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_advertised() -> None:
     async def check() -> None:
-        async with serving("one", tcp=4001) as one:
+        async with running_discv5("one", tcp=4001) as one:
             assert one.enr.udp(4) == one.endpoint
             assert one.enr.tcp(4) == Endpoint(one.endpoint.ip, 4001)
-        async with serving(
+        async with running_discv5(
             "two", advertise_ip="localhost", advertise_udp=5, advertise_tcp=6, listen_ip="0.0.0.0"
         ) as two:
             assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
             assert two.enr.tcp(4) == Endpoint(parse_ip("127.0.0.1"), 6)
             two.set_external_address(parse_ip("8.8.4.4"), 1, 2)
             assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
-        async with serving("three", listen_ip="0.0.0.0", tcp=9) as three:
+        async with running_discv5("three", listen_ip="0.0.0.0", tcp=9) as three:
             assert three.enr.udp(4) is None
             moved: list[object] = []
             three.on_enr_updated = moved.append
@@ -102,12 +102,12 @@ def test_what_is_advertised() -> None:
 def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
     async def check() -> None:
         port = free_port()
-        async with serving("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
+        async with running_discv5("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
             assert one.endpoint.port == port
             with pytest.raises(DiscoveryError, match=r"cannot listen .*p2p\.listen\.udp"):
-                async with serving("two", listen_udp=port):
+                async with running_discv5("two", listen_udp=port):
                     pass
-            async with serving("three", listen_udp=0, listen_tcp=0, tcp=port) as three:
+            async with running_discv5("three", listen_udp=0, listen_tcp=0, tcp=port) as three:
                 assert three.endpoint.port not in (0, port)
 
     asyncio.run(check())
@@ -115,11 +115,11 @@ def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
 
 def test_options_that_cannot_be() -> None:
     with pytest.raises(BootnodeError):
-        TestServer("one", bootnodes=("nonsense",))
+        RecordingDiscv5Server("one", bootnodes=("nonsense",))
 
     async def check() -> None:
         with pytest.raises(DiscoveryError, match=r"p2p\.advertise\.ip"):
-            async with serving("one", advertise_ip="x" * 64 + ".invalid"):
+            async with running_discv5("one", advertise_ip="x" * 64 + ".invalid"):
                 pass
 
     asyncio.run(check())
@@ -129,9 +129,9 @@ def test_version_6() -> None:
     need_version_6()
 
     async def check() -> None:
-        async with serving("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
+        async with running_discv5("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
             assert one.enr.udp(6) == one.endpoint and one.node.settings.ip_versions == (6,)
-        async with serving("both", listen_ip="::") as both, serving("four") as four:
+        async with running_discv5("both", listen_ip="::") as both, running_discv5("four") as four:
             both.node.add_known_nodes([four.enr], asyncio.get_running_loop().time())
             await until(lambda: both.found)
             assert both.found[0].enr == four.enr.text
@@ -141,7 +141,7 @@ def test_version_6() -> None:
 
 def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
     async def check() -> None:
-        async with serving("one") as one, serving("two", bootnodes=(one.enr.text,)) as two:
+        async with running_discv5("one") as one, running_discv5("two", bootnodes=(one.enr.text,)) as two:
             two.set_peer_count(20)
             assert not two.node.peers_wanted
             two.set_peer_count(19)
@@ -160,7 +160,12 @@ def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
 
 
 def test_nothing_is_to_be_had_before_the_start() -> None:
-    server = Discv5Server(TestServer("one")._config, TestServer("one").identity, TestServer("one").meter, print)
+    server = Discv5Server(
+        RecordingDiscv5Server("one")._config,
+        RecordingDiscv5Server("one").identity,
+        RecordingDiscv5Server("one").meter,
+        print,
+    )
     for use in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
         with pytest.raises(RuntimeError, match="has not started"):
             use()
@@ -170,7 +175,7 @@ def test_nothing_is_to_be_had_before_the_start() -> None:
 
 def test_a_server_ignores_records_of_other_networks() -> None:
     async def check() -> None:
-        async with serving("one") as one:
+        async with running_discv5("one") as one:
             one.node.add_known_nodes([record_of("far", "198.51.100.7")], 0.0)
             assert one.table == []
 

@@ -25,19 +25,19 @@ from rollup_node.stages.p2p.host.io.host_api import (
     StreamError,
 )
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p_hosts import ECHO, TestHost, config, echo, running, through, until
+from tests.support.p2p_hosts import ECHO, RecordingHost, config, echo, echo_through, running_host, until
 
-Test = Callable[[TestHost, TestHost], Coroutine[Any, Any, None]]
+Test = Callable[[RecordingHost, RecordingHost], Coroutine[Any, Any, None]]
 
 
 def with_two(test: Test, **options: Any) -> None:
     """Runs a test with two connected hosts; nothing may be left afterwards."""
 
     async def run() -> None:
-        async with running(1, **options) as ours, running(2, **options) as theirs:
+        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.heard(PeerIdentified)
-            await ours.heard(PeerIdentified)
+            await theirs.wait_for(PeerIdentified)
+            await ours.wait_for(PeerIdentified)
             await test(ours, theirs)
         await until(lambda: len(asyncio.all_tasks()) == 1, 5)
 
@@ -50,7 +50,7 @@ async def reset(stream: Stream) -> None:
 
 
 def test_both_hear_of_each_other() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         assert isinstance(ours.events[0], PeerConnected) and isinstance(theirs.events[0], PeerConnected)
         assert (ours.events[0].direction, theirs.events[0].direction) == (Direction.OUTBOUND, Direction.INBOUND)
         info = ours.connection(theirs.peer_id)
@@ -63,7 +63,7 @@ def test_both_hear_of_each_other() -> None:
         description = ours.peerstore.identify_record(theirs.peer_id)
         assert description is not None and description.agent == "optimism"
         ours.disconnect(theirs.peer_id, "enough")
-        await theirs.heard(PeerDisconnected)
+        await theirs.wait_for(PeerDisconnected)
         assert ours.connections() == theirs.connections() == []
         assert isinstance(ours.events[-1], PeerDisconnected)
         assert [(gone.peer, gone.reason) for gone in ours.closed_connections] == [(theirs.peer_id, "enough")]
@@ -77,12 +77,12 @@ def test_both_hear_of_each_other() -> None:
 
 @pytest.mark.parametrize("early", [True, False])
 def test_streams_carry_any_size_both_ways(early: bool) -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         for size in (0, 1, 65_507, 300_000, 1_500_000):
             data = os.urandom(size)
-            assert await through(ours, theirs.peer_id, data) == data
-            assert await through(theirs, ours.peer_id, data) == data
-        answers = await asyncio.gather(*(through(ours, theirs.peer_id, bytes([n]) * 200_000) for n in range(20)))
+            assert await echo_through(ours, theirs.peer_id, data) == data
+            assert await echo_through(theirs, ours.peer_id, data) == data
+        answers = await asyncio.gather(*(echo_through(ours, theirs.peer_id, bytes([n]) * 200_000) for n in range(20)))
         assert answers == [bytes([n]) * 200_000 for n in range(20)]
         await until(
             lambda: (
@@ -99,7 +99,7 @@ def test_streams_carry_any_size_both_ways(early: bool) -> None:
 
 
 def test_the_first_protocol_in_common_is_taken() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         protocol, stream = await ours.open_stream(theirs.peer_id, ["/other/1", "/third/1", ECHO])
         assert protocol == stream.protocol == ECHO and stream.peer == theirs.peer_id
         stream.reset()
@@ -118,7 +118,7 @@ def test_reading_in_all_ways() -> None:
         await stream.write_message(bytes(70_000))
         await stream.write(b"\x05abc")
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/speak/1", speak)
         _, stream = await ours.open_stream(theirs.peer_id, ["/speak/1"])
         assert await stream.read_message(100) == b"one"
@@ -150,7 +150,7 @@ def test_resets_reach_readers_and_writers() -> None:
         held.append(stream)
         await released.wait()
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         reading = asyncio.create_task(stream.read())
@@ -174,7 +174,7 @@ def test_what_came_before_a_reset_is_read() -> None:
             stream.close()
         stream.reset()
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/answer/1", answer_and_reset)
         for said in (b"end", b"cut"):
             _, stream = await ours.open_stream(theirs.peer_id, ["/answer/1"])
@@ -197,12 +197,12 @@ def test_what_is_not_read_is_bounded_and_others_go_on() -> None:
         assert len(await stream.read_all(5_000_000)) == 2_000_000
         await stream.write(b"all")
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/hold/1", hold)
         _, stream = await ours.open_stream(theirs.peer_id, ["/hold/1"])
         writing = asyncio.create_task(stream.write(bytes(2_000_000)))
         await asyncio.sleep(0.1)
-        assert await through(ours, theirs.peer_id, b"still served") == b"still served"
+        assert await echo_through(ours, theirs.peer_id, b"still served") == b"still served"
         link = theirs.connections_to_peer(ours.peer_id)[0]
         assert link.unread_bytes <= 256 * 1024 and not writing.done()
         released.set()
@@ -217,21 +217,21 @@ def test_a_handler_that_fails_costs_its_peer_the_connection(capsys: pytest.Captu
     async def fail(_: Stream) -> None:
         raise RuntimeError("a bug")
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.set_stream_handler("/fail/1", fail)
         with pytest.raises(StreamError):
             _, stream = await ours.open_stream(theirs.peer_id, ["/fail/1"])
             await stream.read()
-        await ours.heard(PeerDisconnected)
+        await ours.wait_for(PeerDisconnected)
         await ours.connect(theirs.peer_id, theirs.addresses)
-        assert await through(ours, theirs.peer_id, b"again") == b"again"
+        assert await echo_through(ours, theirs.peer_id, b"again") == b"again"
 
     with_two(test)
     assert "RuntimeError: a bug" in capsys.readouterr().err
 
 
 def test_pings_measure() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         assert 0 < await ours.ping.ping(theirs.peer_id) < 5
         await theirs.ping.measure_latency(ours.peer_id)
         info = ours.connection(theirs.peer_id)
@@ -247,7 +247,7 @@ def test_pings_measure() -> None:
 def test_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identify_service, "PUSH_MIN_INTERVAL", 0.0)
 
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         def known() -> tuple[str, ...]:
             info = ours.connection(theirs.peer_id)
             return info.identify.protocols if info and info.identify else ()
@@ -261,9 +261,9 @@ def test_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_dial_at_a_time_and_one_connection() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         ours.disconnect(theirs.peer_id, "again")
-        await theirs.heard(PeerDisconnected)
+        await theirs.wait_for(PeerDisconnected)
         await asyncio.gather(*(ours.connect(theirs.peer_id) for _ in range(5)))
         await ours.connect(theirs.peer_id)
         await theirs.connect(ours.peer_id)
@@ -274,19 +274,19 @@ def test_one_dial_at_a_time_and_one_connection() -> None:
 
 def test_crossing_dials_leave_a_connection() -> None:
     async def run() -> None:
-        async with running(1) as ours, running(2) as theirs:
+        async with running_host(1) as ours, running_host(2) as theirs:
             await asyncio.gather(
                 ours.connect(theirs.peer_id, theirs.addresses), theirs.connect(ours.peer_id, ours.addresses)
             )
-            assert await through(ours, theirs.peer_id, b"a") == b"a"
-            assert await through(theirs, ours.peer_id, b"b") == b"b"
+            assert await echo_through(ours, theirs.peer_id, b"a") == b"a"
+            assert await echo_through(theirs, ours.peer_id, b"b") == b"b"
             assert [type(event) for event in ours.events].count(PeerConnected) == 1
 
     asyncio.run(run())
 
 
 def test_dialling_says_why_it_failed() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         stranger = NetworkIdentity(b"\x07" * 32).peer_id
         closed = parse_multiaddr("/ip4/127.0.0.1/tcp/1")
         for addresses, why in [
@@ -313,7 +313,7 @@ def test_names_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(-2, "Name or service not known")
 
     async def run() -> None:
-        async with running(1) as ours, running(2) as theirs:
+        async with running_host(1) as ours, running_host(2) as theirs:
             address = parse_multiaddr(f"/dns4/localhost/tcp/{theirs.port}")
             await ours.connect(theirs.peer_id, [address])
             ours.disconnect(theirs.peer_id, "again")
@@ -332,7 +332,7 @@ def test_a_peer_that_says_nothing_is_given_up() -> None:
 
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        async with running(1, handshake_timeout=0.2) as ours:
+        async with running_host(1, handshake_timeout=0.2) as ours:
             with pytest.raises(DialError, match="handshake not finished within"):
                 await ours.connect(NetworkIdentity(b"\x07" * 32).peer_id, [tcp_multiaddr("127.0.0.1", port)])
         server.close()
@@ -342,9 +342,9 @@ def test_a_peer_that_says_nothing_is_given_up() -> None:
 
 
 def test_blocked_and_banned_peers_are_kept_out() -> None:
-    async def test(ours: TestHost, theirs: TestHost) -> None:
+    async def test(ours: RecordingHost, theirs: RecordingHost) -> None:
         theirs.ban(ours.peer_id, 3600.0, "bad score")
-        await ours.heard(PeerDisconnected)
+        await ours.wait_for(PeerDisconnected)
         await until(lambda: not theirs.connections())
         with pytest.raises(DialError, match="peer banned"):
             await theirs.connect(ours.peer_id)
@@ -366,8 +366,8 @@ def test_blocked_and_banned_peers_are_kept_out() -> None:
 def test_connections_are_bounded() -> None:
     async def run() -> None:
         limits = ResourceLimits(connections=3)
-        async with running(1, limits=limits) as ours:
-            hosts = [TestHost(number) for number in range(2, 7)]
+        async with running_host(1, limits=limits) as ours:
+            hosts = [RecordingHost(number) for number in range(2, 7)]
             for host in hosts:
                 await host.start()
                 await host.connect(ours.peer_id, ours.addresses)
@@ -386,7 +386,7 @@ def test_a_crowd_from_one_host_stays_outside(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(transport_host, "is_over_host_limit", lambda ip, others: len(others) >= 2)
 
     async def run() -> None:
-        async with running(1) as ours, running(2) as one, running(3) as two, running(4) as three:
+        async with running_host(1) as ours, running_host(2) as one, running_host(3) as two, running_host(4) as three:
             for host in (one, two):
                 await host.connect(ours.peer_id, ours.addresses)
             with pytest.raises(DialError):
@@ -399,8 +399,8 @@ def test_a_crowd_from_one_host_stays_outside(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_port_in_use_is_told() -> None:
     async def run() -> None:
-        async with running(1) as ours:
-            second = TestHost(2, listen_tcp=ours.port)
+        async with running_host(1) as ours:
+            second = RecordingHost(2, listen_tcp=ours.port)
             with pytest.raises(TransportError, match=r"cannot listen for peers on 127.0.0.1:\d+: .*in use"):
                 await second.start()
 
@@ -409,26 +409,26 @@ def test_a_port_in_use_is_told() -> None:
 
 def test_silent_connections_are_pinged_and_dead_ones_closed() -> None:
     async def run() -> None:
-        async with running(1) as ours, running(2) as theirs:
+        async with running_host(1) as ours, running_host(2) as theirs:
             ours.timeouts = ours.timeouts._replace(keepalive=0.3)
             await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.heard(PeerIdentified)
+            await theirs.wait_for(PeerIdentified)
             await asyncio.sleep(1.0)
             assert ours.connections() and theirs.connections()
             transport = theirs.connections_to_peer(ours.peer_id)[0]._transport
             assert transport is not None
             transport.pause_reading()
-            await ours.heard(PeerDisconnected, 5)
+            await ours.wait_for(PeerDisconnected, 5)
 
     asyncio.run(run())
 
 
 def test_idle_connections_are_closed() -> None:
     async def run() -> None:
-        async with running(1, idle_timeout=0.3) as ours, running(2) as theirs:
+        async with running_host(1, idle_timeout=0.3) as ours, running_host(2) as theirs:
             ours.timeouts = ours.timeouts._replace(keepalive=0.1)
             await ours.connect(theirs.peer_id, theirs.addresses)
-            await theirs.heard(PeerDisconnected, 5)
+            await theirs.wait_for(PeerDisconnected, 5)
 
     asyncio.run(run())
 
@@ -436,10 +436,10 @@ def test_idle_connections_are_closed() -> None:
 def test_ipv6() -> None:
     async def run() -> None:
         options = {"listen_ip": "::1", "netrestrict": ("::1/128",)}
-        async with running(1, **options) as ours, running(2, **options) as theirs:
+        async with running_host(1, **options) as ours, running_host(2, **options) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
             assert str(theirs.addresses[0]) == f"/ip6/::1/tcp/{theirs.port}"
-            assert await through(ours, theirs.peer_id, b"six") == b"six"
+            assert await echo_through(ours, theirs.peer_id, b"six") == b"six"
 
     if not _has_ipv6():
         pytest.skip("this machine has no IPv6 loopback address")

@@ -14,13 +14,13 @@ from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from tests.support.discv5_servers import free_port
-from tests.support.p2p_hosts import TestHost, until
+from tests.support.p2p_hosts import RecordingHost, until
 
 
 @contextlib.asynccontextmanager
-async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, DiscoveryService]]:
+async def finding(number: int, **options: Any) -> AsyncIterator[tuple[RecordingHost, DiscoveryService]]:
     """A host with discovery and upkeep, whose activities run."""
-    host = TestHost(number, **{"no_discovery": False, "listen_udp": free_port(), **options})
+    host = RecordingHost(number, **{"no_discovery": False, "listen_udp": free_port(), **options})
     await host.start()
     upkeep, finder = PeerManager(host), DiscoveryService(host, gateways=GatewayAddresses(None, None))
     await finder.start()

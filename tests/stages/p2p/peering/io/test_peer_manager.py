@@ -1,4 +1,4 @@
-"""The activities that keep the set of peers right, driven as the runtime drives them."""
+"""The activities that keep the set of peers right, running_tasks as the runtime drives them."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.peerstore.peer_record import GossipScores, PeerMetadata, PeerScores
-from tests.support.p2p_hosts import TestHost, driven, running, until
+from tests.support.p2p_hosts import RecordingHost, running_host, running_tasks, until
 
 OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 BAD = PeerScores(GossipScores(total=-101.0))
@@ -25,19 +25,19 @@ async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
 
 def test_static_peers_are_dialled_again_and_again() -> None:
     async def run() -> None:
-        async with running(2) as theirs:
+        async with running_host(2) as theirs:
             port = theirs.port
-            async with running(1, static=(theirs.dial_text, "")) as ours:
+            async with running_host(1, static=(theirs.multiaddr, "")) as ours:
                 upkeep = PeerManager(ours)
                 assert upkeep.is_static(theirs.peer_id) and ours.connection_manager.is_protected(theirs.peer_id, STATIC)
-                async with driven(*upkeep.activities):
+                async with running_tasks(*upkeep.activities):
                     await until(lambda: ours.connections() and theirs.connections())
                     theirs.disconnect(ours.peer_id, "for a test")
-                    await ours.heard(PeerDisconnected)
+                    await ours.wait_for(PeerDisconnected)
                     await until(ours.connections)
                     await theirs.stop()
                     await until(lambda: not ours.connections())
-                    async with running(2, listen_tcp=port):
+                    async with running_host(2, listen_tcp=port):
                         await until(ours.connections, 20)
 
     asyncio.run(run())
@@ -45,9 +45,9 @@ def test_static_peers_are_dialled_again_and_again() -> None:
 
 def test_a_static_peer_that_always_hangs_up_is_not_hammered() -> None:
     async def run() -> None:
-        async with running(2) as theirs, running(1, static=(theirs.dial_text,)) as ours:
+        async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
             theirs.connection_gater.blocked_peers.add(ours.peer_id)
-            async with driven(*PeerManager(ours).activities):
+            async with running_tasks(*PeerManager(ours).activities):
                 await asyncio.sleep(2.5)
             refused = sum(isinstance(event, PeerDisconnected) for event in ours.events)
             assert 1 <= refused <= 3
@@ -56,7 +56,7 @@ def test_a_static_peer_that_always_hangs_up_is_not_hammered() -> None:
 
 
 def test_static_peers_need_address_port_and_id() -> None:
-    text = TestHost(2).dial_text.replace("/tcp/0", "/tcp/9222")
+    text = RecordingHost(2).multiaddr.replace("/tcp/0", "/tcp/9222")
     assert parse_static_peers([text, " " + text], OWN.peer_id) == {
         OTHER.peer_id: [tcp_multiaddr("127.0.0.1", 9222)] * 2
     }
@@ -68,7 +68,12 @@ def test_static_peers_need_address_port_and_id() -> None:
 
 def test_known_peers_are_dialled_while_there_are_too_few() -> None:
     async def run() -> None:
-        async with running(1, peers_lo=2, peers_hi=4) as ours, running(2) as a, running(3) as b, running(4) as other:
+        async with (
+            running_host(1, peers_lo=2, peers_hi=4) as ours,
+            running_host(2) as a,
+            running_host(3) as b,
+            running_host(4) as other,
+        ):
             upkeep = PeerManager(ours)
             gone = NetworkIdentity(b"\x09" * 32).peer_id
             ours.peerstore.add_addresses(gone, [tcp_multiaddr("127.0.0.1", 1)], 100.0)
@@ -90,7 +95,7 @@ def test_known_peers_are_dialled_while_there_are_too_few() -> None:
 
 def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> None:
     async def run() -> None:
-        async with running(1, peers_lo=1, peers_hi=2) as ours, running(2) as found:
+        async with running_host(1, peers_lo=1, peers_hi=2) as ours, running_host(2) as found:
             for number in range(3, 200):
                 ours.peerstore.add_addresses(
                     NetworkIdentity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0
@@ -106,9 +111,9 @@ def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> Non
 
 def test_the_surplus_is_let_go() -> None:
     async def run() -> None:
-        async with running(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
+        async with running_host(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
             upkeep = PeerManager(ours)
-            hosts = [TestHost(number) for number in range(2, 6)]
+            hosts = [RecordingHost(number) for number in range(2, 6)]
             for host in hosts:
                 await host.start()
                 await host.connect(ours.peer_id, ours.addresses)
@@ -125,9 +130,9 @@ def test_the_surplus_is_let_go() -> None:
 def test_bad_scores_lead_to_bans_that_end() -> None:
     async def run() -> None:
         async with (
-            running(2) as theirs,
-            running(3) as static,
-            running(1, ban_duration=0.3, static=(static.dial_text,)) as ours,
+            running_host(2) as theirs,
+            running_host(3) as static,
+            running_host(1, ban_duration=0.3, static=(static.multiaddr,)) as ours,
         ):
             upkeep = PeerManager(ours)
             for host in (theirs, static):
@@ -150,7 +155,7 @@ def test_bad_scores_lead_to_bans_that_end() -> None:
 @pytest.mark.parametrize("options", [{"ban_peers": False}, {"ban_threshold": -200.0}])
 def test_nobody_is_banned_against_the_options(options: dict[str, object]) -> None:
     async def run() -> None:
-        async with running(1, **options) as ours, running(2) as theirs:
+        async with running_host(1, **options) as ours, running_host(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
             ours.peerstore.set_scores(theirs.peer_id, BAD, 100.0)
             await step(PeerManager(ours), "monitor peers", 3)
@@ -161,13 +166,13 @@ def test_nobody_is_banned_against_the_options(options: dict[str, object]) -> Non
 
 def test_latencies_are_measured() -> None:
     async def run() -> None:
-        async with running(1) as ours, running(2) as theirs:
+        async with running_host(1) as ours, running_host(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
             upkeep = PeerManager(ours)
             await step(upkeep, "ping peers")
             await until(lambda: ours.connections()[0].latency)
             await step(upkeep, "ping peers", 3)
-        async with running(1, ping=False) as silent:
+        async with running_host(1, ping=False) as silent:
             assert "ping peers" not in [activity.name for activity in PeerManager(silent).activities]
 
     asyncio.run(run())
@@ -175,7 +180,7 @@ def test_latencies_are_measured() -> None:
 
 def test_the_store_is_cleaned() -> None:
     async def run() -> None:
-        async with running(1) as ours:
+        async with running_host(1) as ours:
             ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
             began = time.monotonic()
             await step(PeerManager(ours), "collect peerstore garbage")

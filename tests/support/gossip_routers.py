@@ -31,14 +31,14 @@ OTHER_TOPIC = "/optimism/901/2/blocks"
 TOPICS = (TOPIC, OTHER_TOPIC)
 
 
-def packed(content: bytes) -> bytes:
+def compressed(content: bytes) -> bytes:
     """Content as it is published."""
     return snappy.compress(content)
 
 
 def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
     """The id of a message with that content."""
-    return message_id(MessageIdScheme.OP_NODE, topic, packed(content), content)
+    return message_id(MessageIdScheme.OP_NODE, topic, compressed(content), content)
 
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
@@ -51,7 +51,7 @@ def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
     return found
 
 
-class Said:
+class SentRpcs:
     """All that the router said to a peer, added up."""
 
     def __init__(self, rpcs: list[Rpc]) -> None:
@@ -66,37 +66,37 @@ class Said:
         self.idontwant = [each for control in controls for each in control.idontwant]
 
 
-class World:
+class RouterHarness:
     """One router and the peers of a test. Time stands still unless it is moved."""
 
     def __init__(
         self, params: GossipParams | None = None, scoring: PeerScoring = PeerScoring.LIGHT, seed: int = 1
     ) -> None:
         self.now = 1000.0
-        self.scores: PeerScorer = peer_scorer(scoring, 2)
-        self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scores, random.Random(seed))
+        self.scorer: PeerScorer = peer_scorer(scoring, 2)
+        self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scorer, random.Random(seed))
         self.router.join(TOPIC)
 
-    def add(
+    def add_peer(
         self, name: str, protocol: str = MESHSUB_12, outbound: bool = False, joins: bool = True, ip: str = ""
     ) -> bytes:
         """A peer that has joined the topic, if nothing else is said; what is said to it by then is dropped."""
         peer = name.encode()
         self.router.add_peer(peer, protocol, outbound, [ip or f"10.0.0.{name}"])
         if joins:
-            self.tell(peer, Rpc(subscriptions=[Subscription(TOPIC, True)]))
-        self.said(peer)
+            self.receive(peer, Rpc(subscriptions=[Subscription(TOPIC, True)]))
+        self.sent_to(peer)
         return peer
 
-    def add_many(self, count: int, **how: object) -> list[bytes]:
+    def add_peers(self, count: int, **how: object) -> list[bytes]:
         """Several such peers, each at an address of its own."""
-        return [self.add(f"{number:03}", **how) for number in range(count)]  # type: ignore[arg-type]
+        return [self.add_peer(f"{number:03}", **how) for number in range(count)]  # type: ignore[arg-type]
 
     def add_members(self, count: int, **how: object) -> list[bytes]:
         """Several peers that are in the mesh, because they said so."""
-        peers = self.add_many(count, **how)
+        peers = self.add_peers(count, **how)
         for peer in peers:
-            self.control(peer, graft=[TOPIC])
+            self.receive_control(peer, graft=[TOPIC])
         assert list(self.mesh) == peers
         return peers
 
@@ -105,57 +105,57 @@ class World:
         """The members of the topic's mesh."""
         return list(self.router.meshes.members[TOPIC])
 
-    def tell(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
+    def receive(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
         """The peer says something well-formed; what of it is to be judged."""
         found = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
         assert not isinstance(found, MalformedRpc)
         return found
 
-    def control(self, peer: bytes, **parts: object) -> None:
+    def receive_control(self, peer: bytes, **parts: object) -> None:
         """The peer says something that holds no message."""
-        assert self.tell(peer, Rpc(control=ControlMessage(**parts))) == []  # type: ignore[arg-type]
+        assert self.receive(peer, Rpc(control=ControlMessage(**parts))) == []  # type: ignore[arg-type]
 
-    def message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[UnvalidatedMessage]:
+    def receive_message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[UnvalidatedMessage]:
         """The peer sends a message."""
-        return self.tell(peer, Rpc(messages=[PubsubMessage(topic, packed(content))]))
+        return self.receive(peer, Rpc(messages=[PubsubMessage(topic, compressed(content))]))
 
     def accept(self, peer: bytes, content: bytes) -> int:
         """The peer sends a message that is accepted; to how many it goes on."""
-        (incoming,) = self.message(peer, content)
+        (incoming,) = self.receive_message(peer, content)
         return self.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self.now)
 
-    def said(self, peer: bytes) -> Said:
+    def sent_to(self, peer: bytes) -> SentRpcs:
         """What was said to a peer since the last call."""
         frames = []
         while (frame := self.router.next_frame(peer)) is not None:
             frames.append(frame)
-        return Said(read_frames(frames))
+        return SentRpcs(read_frames(frames))
 
-    def beat(self, count: int = 1) -> None:
+    def heartbeats(self, count: int = 1) -> None:
         """Heartbeats, half a second apart."""
         for _ in range(count):
             self.now += 0.5
             self.router.heartbeat(self.now)
 
 
-class Network:
+class GossipSimulation:
     """Many routers with links between them that delay and lose messages."""
 
     def __init__(
         self, count: int, links: int, seed: int, loss: float, delay: tuple[float, float] = (0.01, 0.1)
     ) -> None:
-        self.chance = random.Random(seed)
+        self.random = random.Random(seed)
         self.now = 0.0
         self.loss = 0.0
         self.delay = delay
         self.names = [number.to_bytes(4, "big") for number in range(count)]
         self.routers = {name: self._router(name, seed) for name in self.names}
         self.arrived: dict[MessageId, dict[bytes, float]] = {}
-        self.cut: set[bytes] = set()
+        self.disconnected: set[bytes] = set()
         self._events: list[tuple[float, int, str, bytes, bytes, bytes]] = []
         self._count = 0
         for name in self.names:
-            self._at(self.chance.random() * 0.5, "beat", name)
+            self._at(self.random.random() * 0.5, "beat", name)
         for one, other in self._pairs(links):
             self.connect(one, other)
         self.run_until(0.4)
@@ -170,7 +170,7 @@ class Network:
 
     def _pairs(self, links: int) -> list[tuple[bytes, bytes]]:
         pairs = [(one, other) for at, one in enumerate(self.names) for other in self.names[at + 1 :]]
-        self.chance.shuffle(pairs)
+        self.random.shuffle(pairs)
         return pairs[: len(self.names) * links // 2]
 
     def connect(self, one: bytes, other: bytes) -> None:
@@ -183,7 +183,7 @@ class Network:
         """A router publishes."""
         found = id_of(content)
         self.arrived[found] = {name: self.now}
-        assert self.routers[name].publish(TOPIC, packed(content), self.now) is not None
+        assert self.routers[name].publish(TOPIC, compressed(content), self.now) is not None
         self._pump(name)
         return found
 
@@ -203,7 +203,7 @@ class Network:
             self._pump(name)
         self.now = end
 
-    def degrees(self) -> list[int]:
+    def mesh_sizes(self) -> list[int]:
         """The sizes of all meshes."""
         return [len(router.meshes.members[TOPIC]) for router in self.routers.values()]
 
@@ -219,8 +219,8 @@ class Network:
         router = self.routers[name]
         for peer in router.take_ready():
             while (frame := router.next_frame(peer)) is not None:
-                if self.chance.random() >= self.loss and not {name, peer} & self.cut:
-                    self._at(self.chance.uniform(*self.delay), "arrive", peer, name, frame)
+                if self.random.random() >= self.loss and not {name, peer} & self.disconnected:
+                    self._at(self.random.uniform(*self.delay), "arrive", peer, name, frame)
 
     def _at(self, seconds: float, kind: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
         self._count += 1
