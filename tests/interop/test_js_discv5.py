@@ -37,7 +37,7 @@ def their_record(peer: JsPeer) -> Enr:
     return parse_enr(peer.ready["record"])
 
 
-def test_their_record_is_read_and_our_ping_answered() -> None:
+def test_their_record_parses_and_our_ping_is_answered() -> None:
     async def check() -> None:
         async with foreign() as theirs:
             record = their_record(theirs)
@@ -53,7 +53,7 @@ def test_their_record_is_read_and_our_ping_answered() -> None:
     asyncio.run(check())
 
 
-def test_they_begin_the_handshake() -> None:
+def test_they_initiate_the_handshake() -> None:
     async def check() -> None:
         async with foreign() as theirs, running_discv5("ours") as ours:
             pong = await theirs.call("ping", record=ours.enr.text)
@@ -67,7 +67,7 @@ def test_they_begin_the_handshake() -> None:
     asyncio.run(check())
 
 
-def test_a_session_that_we_lost_is_made_anew() -> None:
+def test_a_lost_session_is_established_again() -> None:
     async def check() -> None:
         async with foreign() as theirs, running_discv5("ours") as ours:
             await theirs.call("ping", record=ours.enr.text)

@@ -110,7 +110,7 @@ def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_peer_outside_of_our_mesh_is_told_and_asks(tmp_path: Path) -> None:
+def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -> None:
     """Our own blocks and those of others come to it by IHAVE and IWANT, never unasked."""
 
     async def scene() -> None:
@@ -147,7 +147,7 @@ def _told_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
     return told < sent
 
 
-def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
+def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path) -> None:
     """Their mesh of one is full of another node of ours; we obey the PRUNE, and ask for what we are told of."""
 
     async def scene() -> None:
@@ -173,7 +173,7 @@ def test_outside_of_their_mesh_we_are_told_and_ask(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_broken_promise_is_held_against_them(tmp_path: Path) -> None:
+def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
     """They tell of a message that they cannot bring: behaviour penalty (P7)."""
 
     async def scene() -> None:
@@ -210,7 +210,7 @@ def _signed_junk() -> bytes:
     return SIGNER.sign(CHAIN_ID, junk) + junk
 
 
-def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
+def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
     """Each is refused by its name. Topics are not scored (node-behaviour 13.8): the sender stays, and a good block
     of its passes."""
 
@@ -239,7 +239,7 @@ def test_what_we_reject_is_not_passed_on(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_what_we_ignore_is_not_passed_on(tmp_path: Path) -> None:
+def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
     """A block without a known signer, and one seen before under another signature."""
 
     async def scene() -> None:
@@ -276,7 +276,7 @@ def _with_high_s(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("verdict", ["accept", "ignore", "reject"])
-def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
+def test_their_validation_results_of_our_blocks(tmp_path: Path, verdict: str) -> None:
     """Accepted: passed on to another node of ours. Rejected: our score there falls (P4), they prune us, we obey."""
 
     async def scene() -> None:
@@ -307,7 +307,7 @@ def test_their_verdicts_on_our_blocks(tmp_path: Path, verdict: str) -> None:
     run_scenario(scene)
 
 
-def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
+def test_we_send_idontwant(tmp_path: Path) -> None:
     """IDONTWANT (v1.2): the rest of the mesh hears at once of a large message that came."""
 
     async def scene() -> None:
@@ -326,7 +326,7 @@ def test_we_say_what_we_do_not_want_again(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
+def test_their_idontwant_is_respected(tmp_path: Path) -> None:
     """`theirs` has a block from one node of ours and tells the other, which gets the same block elsewhere."""
 
     async def scene() -> None:
@@ -355,7 +355,7 @@ def test_what_they_do_not_want_again_they_are_not_sent(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_messages_with_an_author_are_refused(tmp_path: Path) -> None:
+def test_signed_messages_are_rejected(tmp_path: Path) -> None:
     """A peer that signs its messages (StrictSign) gives us nothing, and refuses ours."""
 
     async def scene() -> None:

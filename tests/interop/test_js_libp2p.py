@@ -97,7 +97,7 @@ async def _many_streams(both: Pair) -> None:
     await until(lambda: sum(len(link.streams) for link in both.ours.connections_to_peer(both.peer)) <= 2)
 
 
-def test_pushes_pass_both_ways() -> None:
+def test_identify_push_both_ways() -> None:
     async def check() -> None:
         async with pair() as both:
             await we_dial(both)
@@ -126,7 +126,7 @@ async def _nothing(_: object) -> None:
     return None
 
 
-def test_what_is_not_spoken_is_refused_both_ways() -> None:
+def test_unsupported_protocols_both_ways() -> None:
     async def check() -> None:
         async with pair() as both:
             await we_dial(both)
@@ -142,7 +142,7 @@ def test_what_is_not_spoken_is_refused_both_ways() -> None:
     asyncio.run(check())
 
 
-def test_either_end_hangs_up() -> None:
+def test_either_end_disconnects() -> None:
     async def check() -> None:
         async with pair() as both:
             await we_dial(both)
@@ -159,7 +159,7 @@ def test_either_end_hangs_up() -> None:
     asyncio.run(check())
 
 
-def test_another_identity_than_dialled_is_refused() -> None:
+def test_an_unexpected_identity_is_rejected() -> None:
     async def check() -> None:
         async with pair() as both:
             address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id

@@ -47,7 +47,7 @@ def large(blocks: list[ExecutionPayload], size: int) -> ExecutionPayload:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_they_get_a_block_in_the_bytes_of_its_fork(tmp_path: Path, version: int) -> None:
+def test_they_get_a_block_in_the_version_of_its_fork(tmp_path: Path, version: int) -> None:
     """Result code, version, and the block in framed snappy; under the ids of op-node and of kona."""
     rollup = chain_of_now(last_fork=LAST_FORK[version])
 
@@ -67,7 +67,7 @@ def test_they_get_a_block_in_the_bytes_of_its_fork(tmp_path: Path, version: int)
     run_scenario(scene)
 
 
-def test_they_are_told_why_there_is_no_block(tmp_path: Path) -> None:
+def test_they_get_an_error_code_without_a_block(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node, gossip_peer(1) as theirs:
@@ -92,7 +92,7 @@ def test_they_are_told_why_there_is_no_block(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_they_ask_too_often(tmp_path: Path) -> None:
+def test_their_requests_are_rate_limited(tmp_path: Path) -> None:
     """A burst is served at once, what follows is slowed down, and what would wait too long is refused at once. (Of an
     answer that ends before it was asked for, their library may lose all but the end: refusals are counted here.)"""
 
@@ -144,7 +144,7 @@ def counts(node: P2pNode, theirs: JsGossipPeer) -> ResponseCounts:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize("protocol", [OP_NODE, KONA], ids=["op-node's protocol", "kona's protocol"])
-def test_a_gap_is_filled_from_their_answers(tmp_path: Path, version: int, protocol: str) -> None:
+def test_a_gap_is_filled_from_their_responses(tmp_path: Path, version: int, protocol: str) -> None:
     """They are asked from the top down, and the engine process gets the blocks."""
     rollup = chain_of_now(last_fork=LAST_FORK[version])
 
@@ -165,7 +165,7 @@ def test_a_gap_is_filled_from_their_answers(tmp_path: Path, version: int, protoc
     run_scenario(scene)
 
 
-def test_a_large_block_is_got(tmp_path: Path) -> None:
+def test_a_large_block_is_received(tmp_path: Path) -> None:
     rollup = chain_of_now()
 
     async def scene() -> None:
@@ -202,7 +202,7 @@ def bad_answers(rollup: RollupConfig, right: ExecutionPayload) -> dict[str, byte
     }
 
 
-def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
+def test_invalid_responses_count_as_errors(tmp_path: Path) -> None:
     """None reaches the engine process or the quarantine; then the right block does."""
     rollup = chain_of_now()
 
@@ -235,7 +235,7 @@ def test_bad_answers_cost_them_an_error(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_an_error_makes_them_wait(tmp_path: Path) -> None:
+def test_an_error_delays_the_next_request(tmp_path: Path) -> None:
     """Each error costs a burst of requests; errors lower the score no further than by nine."""
     rollup = chain_of_now()
 
@@ -255,7 +255,7 @@ def test_an_error_makes_them_wait(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_lacking_a_block_is_no_error(tmp_path: Path) -> None:
+def test_not_found_is_no_error(tmp_path: Path) -> None:
     """They are not asked for the rest of the range, which another peer fills."""
     rollup = chain_of_now()
 

@@ -35,12 +35,12 @@ def test_the_vectors_are_all_there() -> None:
     assert [vector["kind"] for vector in PACKETS] == ["message", "whoareyou", "handshake", "handshake"]
 
 
-def test_node_ids_are_those_of_the_keys() -> None:
+def test_node_ids_of_the_keys() -> None:
     assert crypto.node_id(crypto.public_key(SECRET_A)) == NODE_A
     assert crypto.node_id(crypto.public_key(SECRET_B)) == NODE_B
 
 
-def test_a_message_packet_is_read_and_made() -> None:
+def test_message_packet() -> None:
     datagram, key = bytes.fromhex(MESSAGE["packet"]), bytes.fromhex(MESSAGE["read_key"])
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.MessagePacket)
@@ -51,7 +51,7 @@ def test_a_message_packet_is_read_and_made() -> None:
     assert header.packet(crypto.encrypt(key, packet.nonce, messages.encode(ping(MESSAGE)), header.data)) == datagram
 
 
-def test_a_whoareyou_packet_is_read_and_made() -> None:
+def test_whoareyou_packet() -> None:
     datagram, challenge = bytes.fromhex(WHOAREYOU["packet"]), bytes.fromhex(WHOAREYOU["challenge"])
     packet = packets.decode(datagram, NODE_B)
     assert packet == packets.WhoAreYou(bytes.fromhex(WHOAREYOU["nonce"]), WHOAREYOU["record_seq"], challenge)
@@ -61,7 +61,7 @@ def test_a_whoareyou_packet_is_read_and_made() -> None:
 
 
 @pytest.mark.parametrize("vector", HANDSHAKES, ids=["known record", "with record"])
-def test_a_handshake_packet_is_read_and_made(vector: dict[str, Any]) -> None:
+def test_handshake_packet(vector: dict[str, Any]) -> None:
     datagram, challenge = bytes.fromhex(vector["packet"]), bytes.fromhex(vector["challenge"])
     packet = packets.decode(datagram, NODE_B)
     assert isinstance(packet, packets.HandshakePacket)
@@ -106,7 +106,7 @@ def test_identity_signature() -> None:
     assert crypto.verify(crypto.public_key(value("secret")), value("signature"), digest)
 
 
-def test_sealing() -> None:
+def test_message_encryption() -> None:
     key, nonce, plain, data, sealed = (raw("seal", name) for name in ("key", "nonce", "plain", "data", "sealed"))
     assert crypto.encrypt(key, nonce, plain, data) == sealed
     assert crypto.decrypt(key, nonce, sealed, data) == plain

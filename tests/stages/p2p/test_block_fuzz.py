@@ -138,14 +138,14 @@ def test_damaged_inputs(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_damaged_blocks_with_a_good_signature(version: int) -> None:
+def test_damaged_blocks_with_a_valid_signature(version: int) -> None:
     """As a hostile sequencer would make them."""
     judged, good, chance = judge(version), made(version), random.Random(version)
     for _ in range(COUNT // 10):
         judged(damaged(chance, good))
 
 
-def test_a_damaged_peer_store_is_begun_anew_or_refused_in_words(tmp_path: Path) -> None:
+def test_a_damaged_peerstore_is_replaced_or_refused(tmp_path: Path) -> None:
     path, chance = tmp_path / "peers.db", random.Random(3)
     identity = NetworkIdentity(b"\x01" * 32)
     store = PeerStore(str(path))

@@ -61,7 +61,9 @@ def test_a_flood_of_promises() -> None:
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
-            harness.receive_control(BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])])
+            harness.receive_control(
+                BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])]
+            )
         harness.sent_to(BAD)
         harness.heartbeats()
         assert len(harness.router.lazy_gossip.promises) <= 10 * 7
@@ -70,7 +72,7 @@ def test_a_flood_of_promises() -> None:
     assert still_serves(harness)
 
 
-def test_a_flood_of_asks() -> None:
+def test_a_flood_of_iwant() -> None:
     harness = attacked()
     harness.accept(GOOD, b"block")
     for _ in range(1000):
@@ -79,7 +81,7 @@ def test_a_flood_of_asks() -> None:
     assert still_serves(harness)
 
 
-def test_a_flood_of_unwanted_ids() -> None:
+def test_a_flood_of_idontwant() -> None:
     harness = attacked()
     for number in range(300):
         harness.receive_control(BAD, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
@@ -150,7 +152,7 @@ def junk(chance: random.Random) -> Iterator[bytes]:
         yield bytes(data[: chance.randint(0, len(data))] if chance.random() < 0.2 else data)
 
 
-def test_no_bytes_do_harm() -> None:
+def test_any_bytes_decode_or_raise() -> None:
     harness, chance = attacked(), random.Random(7)
     wild = junk(chance)
     for number in range(800):

@@ -35,7 +35,7 @@ def test_a_mesh_of_two() -> None:
     assert len(arrivals(network, b"block", network.names[0])) == 2
 
 
-def test_whoever_was_cut_off_is_told_afterwards() -> None:
+def test_a_partitioned_router_catches_up_by_gossip() -> None:
     network = GossipSimulation(20, 19, 4, 0.0)
     network.run_until(4.0)
     lonely = network.names[7]

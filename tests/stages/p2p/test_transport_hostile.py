@@ -103,7 +103,7 @@ def test_a_thousand_garbage_connections(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == ""
 
 
-def test_slow_handshakes_neither_stay_nor_keep_others_out() -> None:
+def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
         """Sends a good opening byte by byte; whether it was cut off."""
         try:
@@ -160,11 +160,11 @@ async def _cut(*plain: bytes) -> None:
     ],
     ids=["noise", "http", "endless frame", "overrun at once", "wrong parity", "stream 0", "twice", "window", "type"],
 )
-def test_violations_of_yamux_end_the_connection(plain: list[bytes]) -> None:
+def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
     asyncio.run(_cut(*plain))
 
 
-def test_bytes_that_are_not_authentic_end_the_connection() -> None:
+def test_inauthentic_bytes_close_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             await peer.send_raw(b"\x00\x20" + os.urandom(32))
@@ -173,7 +173,7 @@ def test_bytes_that_are_not_authentic_end_the_connection() -> None:
     asyncio.run(run())
 
 
-def test_a_window_is_not_overrun_while_nobody_reads() -> None:
+def test_the_window_bounds_unread_data() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
 
@@ -232,7 +232,7 @@ def test_streams_beyond_the_limit_are_reset() -> None:
     asyncio.run(run())
 
 
-def test_streams_without_a_protocol_are_reset_in_time() -> None:
+def test_streams_without_a_protocol_time_out() -> None:
     async def run() -> None:
         async with guarded(handshake_timeout=0.5) as (ours, _), raw_peer(ours.port) as peer:
             await peer.send(frame(WINDOW_UPDATE, SYN, 101, 0))
@@ -245,7 +245,7 @@ def test_streams_without_a_protocol_are_reset_in_time() -> None:
     asyncio.run(run())
 
 
-def test_floods_of_small_frames_end_the_connection() -> None:
+def test_floods_of_small_frames_close_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
             for flood in (
@@ -260,7 +260,7 @@ def test_floods_of_small_frames_end_the_connection() -> None:
     asyncio.run(run())
 
 
-def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
+def test_a_flood_of_tiny_messages_closes_the_connection() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             pongs = frame(PING, 2, 0, 0) * 1200
@@ -271,7 +271,7 @@ def test_a_flood_of_tiny_messages_ends_the_connection() -> None:
     asyncio.run(run())
 
 
-def test_windows_are_given_back_once() -> None:
+def test_window_is_acknowledged_once() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             lines = encode_line(HEADER) + encode_line(ECHO)
@@ -285,11 +285,11 @@ def test_windows_are_given_back_once() -> None:
     asyncio.run(run())
 
 
-def test_a_peer_that_says_goodbye_is_let_go() -> None:
+def test_go_away_closes_the_connection() -> None:
     asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
 
 
-def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
 
     async def run() -> None:
@@ -305,7 +305,7 @@ def test_a_peer_that_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch
     asyncio.run(run())
 
 
-def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
+def test_a_full_window_blocks_its_own_stream_only() -> None:
     async def run() -> None:
         async with guarded() as (ours, _):
 
@@ -321,7 +321,7 @@ def test_a_reader_that_opens_no_window_holds_only_its_own_stream() -> None:
     asyncio.run(run())
 
 
-def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_message_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport_streams, "MESSAGE_TIMEOUT", 0.3)
 
     async def run() -> None:
@@ -354,7 +354,7 @@ def test_a_message_that_never_ends_is_not_held_for_long(monkeypatch: pytest.Monk
     ],
     ids=["too long", "no length", "no protobuf", "cut short", "another's key"],
 )
-def test_bad_pushes_change_nothing(body: bytes) -> None:
+def test_invalid_pushes_change_nothing(body: bytes) -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, 4, 7, len(body), body))
@@ -366,7 +366,7 @@ def test_bad_pushes_change_nothing(body: bytes) -> None:
     asyncio.run(run())
 
 
-def test_pushes_are_not_taken_too_often() -> None:
+def test_frequent_pushes_are_rejected() -> None:
     async def run() -> None:
         async with guarded() as (ours, _), raw_peer(ours.port) as peer:
             body = identify.encode(NetworkIdentity(b"\x63" * 32).public_key.encode(), [], ["/a/1"], None, "raw")

@@ -29,7 +29,7 @@ class DiscoveryService:
         self._gateways = gateways
         self.discv5: Discv5Server | None = None
         if not host.config.no_discovery:
-            self.discv5 = Discv5Server(host.config, host.identity, host.meter, self._on_peer_found)
+            self.discv5 = Discv5Server(host.config, host.identity, host.meter, self.on_peer_found)
             self.discv5.on_enr_updated = self._on_enr_updated
         host.subscribe(self._on_host_event)
 
@@ -55,7 +55,7 @@ class DiscoveryService:
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
             self._port_mapper = PortMapper(
-                ports, self._on_ports_mapped, gateways=self._gateways, allowed_networks=networks
+                ports, self.on_ports_mapped, gateways=self._gateways, allowed_networks=networks
             )
 
     async def close(self) -> None:
@@ -65,7 +65,7 @@ class DiscoveryService:
         if self._port_mapper is not None:
             await self._port_mapper.close()
 
-    def _on_peer_found(self, found: DiscoveredPeer) -> None:
+    def on_peer_found(self, found: DiscoveredPeer) -> None:
         """Stores a peer, so that it is dialled when more are wanted."""
         if found.peer == self._host.peer_id:
             return
@@ -92,7 +92,7 @@ class DiscoveryService:
         if endpoint is not None:
             self._host.external_address = tcp_multiaddr(str(endpoint.ip), endpoint.port)
 
-    def _on_ports_mapped(self, mapping: ExternalMapping) -> None:
+    def on_ports_mapped(self, mapping: ExternalMapping) -> None:
         ports = {local.transport: port for local, port in mapping.ports.items()}
         if self.discv5 is not None:
             self.discv5.set_external_address(

@@ -25,14 +25,14 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(("text", "raw"), KNOWN.items())
-def test_known_forms(text: str, raw: str) -> None:
+def test_known_encodings(text: str, raw: str) -> None:
     address = parse_multiaddr(text)
     assert str(address) == text
     assert address.encode().hex() == raw
     assert decode_multiaddr(bytes.fromhex(raw)) == address
 
 
-def test_peer_and_place() -> None:
+def test_peer_id_and_tcp_address() -> None:
     address = parse_multiaddr(f"/ip4/192.0.2.7/tcp/9222/ipfs/{PEER}")
     assert address.peer_id == parse_peer_id(PEER)
     assert str(address.without_peer_id) == "/ip4/192.0.2.7/tcp/9222"
@@ -49,7 +49,7 @@ def test_peer_and_place() -> None:
     assert str(tcp_multiaddr("::1", 5)) == "/ip6/::1/tcp/5"
 
 
-def test_values_have_one_form() -> None:
+def test_values_become_canonical() -> None:
     assert str(parse_multiaddr("/ip6/2001:0DB8:0::1/tcp/09222/")) == "/ip6/2001:db8::1/tcp/9222"
 
 
@@ -59,7 +59,7 @@ def test_values_have_one_form() -> None:
      "/ip4/1.2.3.4/tcp/x", "/ip4/1.2.3.4/udp/1/quic-v1", "/unix/a", "/p2p/abc", f"/p2p/{PEER}/tcp/1", "/dns//tcp/1",
      "/dns/" + "a" * 300, "/ip4/1.2.3.4/tcp/²", "/" + "x" * 2000, "/dns/a b/tcp/1", "/dns/ä.example/tcp/1"],
 )  # fmt: skip
-def test_texts_that_are_refused(text: str) -> None:
+def test_malformed_texts_are_rejected(text: str) -> None:
     with pytest.raises(MultiaddrError):
         parse_multiaddr(text)
 
@@ -69,13 +69,13 @@ def test_texts_that_are_refused(text: str) -> None:
     ["", "04", "047f0000", "0601", "cc0301", "ff", "8080808080808080808080", "35ff", "3503ff00ff", "3501ff", "a50302ab",
      "a503220000", "3503612f62"],
 )  # fmt: skip
-def test_bytes_that_are_refused(raw: str) -> None:
+def test_malformed_bytes_are_rejected(raw: str) -> None:
     with pytest.raises(MultiaddrError):
         decode_multiaddr(bytes.fromhex(raw))
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_an_address_or_refused(raw: bytes) -> None:
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     try:
         address = decode_multiaddr(raw)
     except MultiaddrError:
@@ -83,6 +83,6 @@ def test_any_bytes_are_an_address_or_refused(raw: bytes) -> None:
     assert parse_multiaddr(str(address)) == address == decode_multiaddr(address.encode())
 
 
-def test_a_list_keeps_what_is_known() -> None:
+def test_unsupported_addresses_of_a_list_are_skipped() -> None:
     raw = [bytes.fromhex(text) for text in KNOWN.values()]
     assert len(decode_supported([b"\xff", *raw, b"\x04", bytes(2000)])) == len(KNOWN)

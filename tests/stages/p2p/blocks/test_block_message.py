@@ -90,7 +90,7 @@ def test_version_by_time(fork: str, version: int) -> None:
     assert block_message.version_at(config, config.genesis.l2_time - 1) == 1
 
 
-def test_what_has_no_beacon_root() -> None:
+def test_a_payload_without_beacon_root_cannot_be_encoded() -> None:
     with pytest.raises(SszError, match="no parent beacon root"):
         block_message.encode_signed_part(block(3, parent_beacon_root=None), 3)
     with pytest.raises(SszError, match="fewer than a beacon root"):

@@ -73,7 +73,7 @@ def with_number(data: bytes, at: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_have_to_be_exact(version: int) -> None:
+def test_offsets_must_be_exact(version: int) -> None:
     payload = block(version)
     data, fixed = ssz.encode(payload, version), FIXED_SIZES[version]
     first = fixed + len(payload.extra_data)
@@ -102,7 +102,7 @@ def test_offsets_have_to_be_exact(version: int) -> None:
             ssz.decode(each, version)
 
 
-def test_a_number_of_transactions_is_bounded() -> None:
+def test_the_number_of_transactions_is_bounded() -> None:
     empty = ssz.encode(block(1, transactions=()), 1)
     most = ssz.MAX_TRANSACTIONS
     table = (4 * most).to_bytes(4, "little") * most
@@ -123,13 +123,13 @@ def test_a_number_of_transactions_is_bounded() -> None:
         (1, {"extra_data": bytes(33)}),
     ],
 )
-def test_a_payload_has_to_fit_its_version(version: int, lacking: dict[str, Any]) -> None:
+def test_a_payload_must_have_the_fields_of_its_version(version: int, lacking: dict[str, Any]) -> None:
     with pytest.raises(SszError):
         ssz.encode(block(version, **lacking), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_bytes_do_harm(version: int) -> None:
+def test_any_bytes_decode_or_raise(version: int) -> None:
     chance = random.Random(version)
     good = ssz.encode(block(version), version)
     for _ in range(300):

@@ -46,13 +46,13 @@ def fault(judgement: BlockValidation) -> ValidationFailure | None:
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_a_good_block_of_each_topic(version: int) -> None:
+def test_a_valid_block_of_each_topic_is_accepted(version: int) -> None:
     judge, payload = Judge(LAST_FORK[version]), block(version)
     assert judge.block(payload, version) == BlockValidation(ValidationResult.ACCEPT, payload)
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
-def test_topics_are_judged_whatever_fork_is_active(version: int) -> None:
+def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
     assert fault(Judge("jovian").block(block(version), version)) is None
     assert fault(Judge("regolith").block(block(version), version)) is None
 
@@ -83,7 +83,7 @@ def test_the_signature() -> None:
     assert fault(judge.content(good[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
 
 
-def test_the_other_form_of_a_signature_brings_no_block_twice() -> None:
+def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
     judge, good = Judge(), signed(block())
     high = CURVE_ORDER - int.from_bytes(good[32:64], "big")
     other = good[:32] + high.to_bytes(32, "big") + bytes([1 - good[64]]) + good[65:]
@@ -91,7 +91,7 @@ def test_the_other_form_of_a_signature_brings_no_block_twice() -> None:
     assert fault(judge.content(other)) is ValidationFailure.SEEN
 
 
-def test_rotation_in_mid_stream() -> None:
+def test_signer_change_between_blocks() -> None:
     judge = Judge()
     judge.validator.signers.update(STRANGER.address, 50.0)
     assert fault(judge.content(signed(block(number=1)), now=60.0)) is None
@@ -111,12 +111,12 @@ def test_encoding() -> None:
 @pytest.mark.parametrize(
     ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
 )
-def test_the_time(age: int, expected: ValidationFailure | None) -> None:
+def test_timestamps(age: int, expected: ValidationFailure | None) -> None:
     assert fault(Judge().block(block(), at=age)) is expected
     assert fault(Judge().block(block(), at=age + 0.99)) is expected
 
 
-def test_the_oldest_age_is_an_option() -> None:
+def test_the_maximal_age_is_an_option() -> None:
     assert fault(Judge(oldest=100.0).block(block(), at=100)) is None
     assert fault(Judge(oldest=100.0).block(block(), at=101)) is ValidationFailure.TOO_OLD
 
@@ -125,7 +125,7 @@ def test_the_oldest_age_is_an_option() -> None:
     "changes",
     [{"state_root": b"\x0a" * 32}, {"block_hash": bytes(32)}, {"transactions": ()}, {"parent_beacon_root": bytes(32)}],
 )
-def test_the_hash(changes: dict[str, Any]) -> None:
+def test_the_block_hash_must_match(changes: dict[str, Any]) -> None:
     payload = msgspec.structs.replace(block(), **changes)
     assert fault(Judge().block(payload)) is ValidationFailure.BLOCK_HASH
     assert fault(Judge().block(payload, at=61)) is ValidationFailure.TOO_OLD, "the time comes first"
@@ -143,7 +143,7 @@ def test_blob_gas() -> None:
     assert fault(Judge().block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
 
 
-def test_six_blocks_at_a_height_but_not_seven() -> None:
+def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
     judge = Judge()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
     assert [fault(judge.block(each)) for each in blocks[:5]] == [None] * 5
@@ -155,7 +155,7 @@ def test_six_blocks_at_a_height_but_not_seven() -> None:
     assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [ValidationFailure.TOO_MANY_AT_HEIGHT] * 2
 
 
-def test_what_is_refused_does_not_count_at_its_height() -> None:
+def test_rejected_blocks_do_not_count_at_their_height() -> None:
     judge = Judge()
     for number in range(20):
         assert fault(judge.block(block(state_root=bytes([number]) * 32), at=61)) is ValidationFailure.TOO_OLD
@@ -173,7 +173,7 @@ def test_heights_are_kept_per_topic_and_bounded() -> None:
     assert fault(judge.block(block(number=2))) is None, "its height was the one not used for longest"
 
 
-def test_no_bytes_do_harm() -> None:
+def test_any_bytes_decode_or_raise() -> None:
     chance, judge = random.Random(5), Judge()
     part = block_message.encode_signed_part(block(), 4)
     for _ in range(300):

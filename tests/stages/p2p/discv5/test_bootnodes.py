@@ -15,7 +15,7 @@ MODULE = Path("stages/p2p/discv5/bootnodes.py")
 NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
 
 
-def test_they_are_read() -> None:
+def test_public_bootnodes_parse() -> None:
     found = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
     assert len(found) == 13
     records = [record for record in found if isinstance(record, Enr)]
@@ -26,23 +26,23 @@ def test_they_are_read() -> None:
     ]
 
 
-def test_they_serve_built_in_networks_alone() -> None:
+def test_public_bootnodes_are_for_built_in_networks_only() -> None:
     assert choose_bootnodes((), network="op-sepolia", rollup_config=None) == PUBLIC_BOOTNODES
     assert choose_bootnodes((), network="op-sepolia", rollup_config="") == PUBLIC_BOOTNODES
 
 
 @pytest.mark.parametrize("network", [None, "", "op-sepolia"])
-def test_with_a_rollup_config_there_are_none(network: str | None) -> None:
+def test_there_are_none_with_a_rollup_config(network: str | None) -> None:
     assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
 
 
 @pytest.mark.parametrize("network", [None, "op-sepolia"])
 @pytest.mark.parametrize("rollup_config", [None, "rollup.json"])
-def test_those_given_come_first(network: str | None, rollup_config: str | None) -> None:
+def test_given_bootnodes_replace_the_public_ones(network: str | None, rollup_config: str | None) -> None:
     assert choose_bootnodes(("enr:given",), network=network, rollup_config=rollup_config) == ("enr:given",)
 
 
-def test_the_stage_adds_none() -> None:
+def test_the_stage_adds_no_bootnodes() -> None:
     assert P2pConfig.__struct_defaults__[P2pConfig.__struct_fields__.index("bootnodes") - 1] == ()
     assert not [path for path in _using("stages") if path != MODULE]
 

@@ -26,7 +26,7 @@ def test_bounds_hold_whatever_is_done(steps: list[tuple[str, int, int]]) -> None
         assert sum(map(len, found._groups.values())) == len(present)
 
 
-def test_what_was_used_longest_ago_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted() -> None:
     found: BoundedMap[str, int] = BoundedMap(3, 2)
     found.put("a", b"x", 1)
     found.put("b", b"y", 2)
@@ -36,7 +36,7 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     assert found.get("b") is None and found.get("a") == 1
 
 
-def test_a_group_that_has_too_much_loses_its_own() -> None:
+def test_a_full_group_evicts_its_own_entries() -> None:
     found: BoundedMap[str, int] = BoundedMap(10, 2)
     found.put("good", b"x", 1)
     for key in "abcd":

@@ -47,7 +47,7 @@ def test_a_ping_is_answered() -> None:
     assert not found.has_call(PEER.node_id)
 
 
-def test_answers_that_nobody_asked_for() -> None:
+def test_unsolicited_responses_are_dropped() -> None:
     found, call = asked()
     address = parse_ip("127.0.0.1")
     for wrong in (
@@ -60,7 +60,7 @@ def test_answers_that_nobody_asked_for() -> None:
     assert found.count(CallPurpose.REVALIDATE) == 1
 
 
-def test_nodes_come_in_parts() -> None:
+def test_nodes_responses_come_in_parts() -> None:
     distance = 256
     records = [record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == distance][:4]
     found, call = asked((distance,))
@@ -72,7 +72,7 @@ def test_nodes_come_in_parts() -> None:
     assert list(call.records.values()) == records
 
 
-def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
+def test_part_of_the_responses_counts_after_the_timeout() -> None:
     found, call = asked((256,))
     assert (
         found.handle_response(delivered(messages.Nodes(call.request_id, 9, ())), OWN, 10.1) is ResponseStatus.INCOMPLETE
@@ -81,7 +81,7 @@ def test_a_part_of_an_answer_counts_when_the_time_is_over() -> None:
     assert found.expire(OWN, 10.0 + CALL_TIMEOUT) == [CallResult(call, True)]
 
 
-def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
+def test_invalid_and_unrequested_records_are_skipped() -> None:
     far = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) < 256)
     near = next(record for record in OTHERS if log_distance(record.node_id, PEER.node_id) == 256)
     found, call = asked((256,))
@@ -92,7 +92,7 @@ def test_records_that_do_not_hold_or_were_not_asked_for_are_left_out() -> None:
     assert list(call.records.values()) == [near]
 
 
-def test_no_more_than_sixteen_records_are_taken() -> None:
+def test_at_most_sixteen_records_are_accepted() -> None:
     records = [record for record in map(record_of, range(100, 160)) if log_distance(record.node_id, PEER.node_id) > 250]
     found, call = asked(tuple(range(250, 257)))
     for start in range(0, len(records), 3):
@@ -102,7 +102,7 @@ def test_no_more_than_sixteen_records_are_taken() -> None:
     assert call.responses == 16 and len(call.records) == 16
 
 
-def test_one_request_at_a_time_goes_to_a_node() -> None:
+def test_one_request_at_a_time_is_sent_to_a_node() -> None:
     found, first = asked()
     others = [OutgoingCall(CONTACT, CallPurpose.FETCH, (0,)) for _ in range(6)]
     assert [found.submit(call, 1, 10.0) for call in others] == [True] * 4 + [False] * 2
@@ -114,7 +114,7 @@ def test_one_request_at_a_time_goes_to_a_node() -> None:
     assert len(found) == 0 and not found._queued and not found._by_nonce
 
 
-def test_a_challenge_is_answered_once_and_from_the_right_address() -> None:
+def test_a_whoareyou_is_answered_once_and_from_the_right_address() -> None:
     found, call = asked()
     whoareyou = WhoAreYou(call.nonce, 0, CHALLENGE)
     assert not found.handle_whoareyou(whoareyou, STRANGER, OWN, 10.5)

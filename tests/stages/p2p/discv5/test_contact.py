@@ -24,17 +24,17 @@ def test_distances() -> None:
         ("2a00:1:1::1", "2a00:1:2::1", False, False),
     ],
 )
-def test_groups(one: str, other: str, same_host: bool, same_network: bool) -> None:
+def test_prefixes(one: str, other: str, same_host: bool, same_network: bool) -> None:
     assert (host_prefix(parse_ip(one)) == host_prefix(parse_ip(other))) == same_host
     assert (network_prefix(parse_ip(one)) == network_prefix(parse_ip(other))) == same_network
 
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1"])
-def test_local_networks_are_no_group(ip: str) -> None:
+def test_local_networks_have_no_network_prefix(ip: str) -> None:
     assert network_prefix(parse_ip(ip)) is None
 
 
-def test_within_networks() -> None:
+def test_is_within() -> None:
     networks = [parse_subnet("127.0.0.0/8"), parse_subnet("::1/128")]
     assert is_within(parse_ip("127.5.5.5"), networks) and is_within(parse_ip("::1"), networks)
     assert not is_within(parse_ip("8.8.8.8"), networks) and not is_within(parse_ip("8.8.8.8"), [])

@@ -12,13 +12,13 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 @pytest.mark.parametrize("secret", [bytes(32), ORDER.to_bytes(32, "big"), b"", bytes(33)])
-def test_numbers_that_are_no_private_keys(secret: bytes) -> None:
+def test_malformed_private_keys_are_rejected(secret: bytes) -> None:
     with pytest.raises(CryptoError):
         crypto.public_key(secret)
 
 
 @pytest.mark.parametrize("key", [b"", bytes(33), b"\2" + b"\xff" * 32, KEY[:32]])
-def test_bytes_that_are_no_public_keys(key: bytes) -> None:
+def test_malformed_public_keys_are_rejected(key: bytes) -> None:
     for use in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compress_public_key):
         with pytest.raises(CryptoError):
             use(key)
@@ -41,7 +41,7 @@ def test_signatures() -> None:
         assert not crypto.verify(KEY, wrong, digest)
 
 
-def test_a_seal_covers_everything() -> None:
+def test_decryption_fails_when_anything_differs() -> None:
     key, nonce, plain, data = bytes(16), bytes(12), b"message", b"header"
     sealed = crypto.encrypt(key, nonce, plain, data)
     assert crypto.decrypt(key, nonce, sealed, data) == plain

@@ -58,13 +58,13 @@ def test_a_record_is_a_bootnode() -> None:
         "enr:AAAA",
     ],
 )
-def test_what_is_no_bootnode(text: str) -> None:
+def test_malformed_bootnodes_are_rejected(text: str) -> None:
     with pytest.raises(BootnodeError, match=r"\(p2p.bootnodes\)"):
         parse_bootnode(text)
 
 
 @given(st.text(max_size=80), st.sampled_from(["", "enr:", "enode://", f"enode://{KEY}@"]))
-def test_any_text_is_a_bootnode_or_an_error(text: str, start: str) -> None:
+def test_any_text_parses_or_raises(text: str, start: str) -> None:
     try:
         parse_bootnode(start + text)
     except BootnodeError as error:

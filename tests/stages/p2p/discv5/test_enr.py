@@ -41,13 +41,13 @@ SEQ = rlp.encode_int(7)
 ID, SECP = pair(b"id", b"v4"), pair(b"secp256k1", KEY)
 
 
-def test_the_text_may_be_padded_or_of_the_other_alphabet() -> None:
+def test_the_text_may_be_padded_or_in_standard_base64() -> None:
     record = record_of("padded")
     assert parse_enr(record.text + "==") == record
     assert parse_enr(record.text.replace("-", "+").replace("_", "/")) == record
 
 
-def test_opstack_is_the_chain_and_a_version() -> None:
+def test_opstack_has_chain_id_and_version() -> None:
     assert OpStackEntry(901).encode() == bytes.fromhex("850700")
     assert decode_opstack(bytes.fromhex("850700")) == OpStackEntry(901, 0)
     assert decode_opstack(bytes.fromhex("850701ffff")) == OpStackEntry(901, 1)
@@ -87,12 +87,12 @@ def test_both_ip_versions() -> None:
 @pytest.mark.parametrize(
     "values", [{b"ip": bytes(3)}, {b"ip": bytes(4)}, {b"ip": b"\xe0\0\0\1"}, {b"udp": b""}, {b"udp": b"\1\2\3"}]
 )
-def test_addresses_that_cannot_be_used(values: dict[bytes, bytes]) -> None:
+def test_unusable_addresses_are_ignored(values: dict[bytes, bytes]) -> None:
     usable = {b"ip": b"\x7f\0\0\1", b"udp": b"\x24\x06"}
     assert sign_enr(SECRET, 1, {**usable, **values}).udp(4) is None
 
 
-def test_a_value_may_be_a_list() -> None:
+def test_list_values_are_accepted() -> None:
     record = decode_enr(signed(SEQ, rlp.encode_bytes(b"eth"), rlp.encode_list([b"\x01"]), *ID, *SECP))
     assert record.value(b"eth") is None and record.value(b"id") == b"v4"
 
@@ -116,12 +116,12 @@ def test_a_value_may_be_a_list() -> None:
         (signed(SEQ, *ID, *SECP, *pair(b"z", bytes(MAX_RECORD_BYTES))), "more than 300"),
     ],
 )
-def test_records_that_are_refused(raw: bytes, problem: str) -> None:
+def test_malformed_records_are_rejected(raw: bytes, problem: str) -> None:
     with pytest.raises(EnrError, match=problem):
         decode_enr(raw)
 
 
-def test_a_record_with_one_bit_changed_is_refused() -> None:
+def test_a_record_with_a_flipped_bit_is_rejected() -> None:
     raw = record_of("whole").raw
     for at in range(0, len(raw) * 8, 7):
         changed = bytearray(raw)
@@ -131,20 +131,20 @@ def test_a_record_with_one_bit_changed_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "enr:", "enr:!", "enode://x", "enr:" + "A" * 500, "enr:é", "enr:AAAAA"])
-def test_texts_that_are_refused(text: str) -> None:
+def test_malformed_texts_are_rejected(text: str) -> None:
     with pytest.raises(EnrError):
         parse_enr(text)
 
 
 @given(st.binary(max_size=320))
-def test_any_bytes_are_a_record_or_an_error(raw: bytes) -> None:
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     for read in (lambda: decode_enr(raw), lambda: parse_enr("enr:" + base64.urlsafe_b64encode(raw).decode())):
         with pytest.raises(EnrError):
             read()
 
 
 @given(st.lists(st.binary(max_size=40), max_size=9))
-def test_any_signed_list_is_a_record_or_an_error(items: list[bytes]) -> None:
+def test_any_signed_list_decodes_or_raises(items: list[bytes]) -> None:
     try:
         record = decode_enr(signed(*map(rlp.encode_bytes, items)))
     except EnrError:
@@ -152,6 +152,6 @@ def test_any_signed_list_is_a_record_or_an_error(items: list[bytes]) -> None:
     assert record.value(b"id") == b"v4"
 
 
-def test_our_own_record_may_not_be_too_long() -> None:
+def test_signing_a_record_that_is_too_long_fails() -> None:
     with pytest.raises(EnrError, match="more than 300"):
         sign_enr(SECRET, 1, {b"z": bytes(200)})

@@ -62,7 +62,7 @@ def parse_or_error(parse: Callable[[bytes], object], raw: bytes, error: type[Exc
         return
 
 
-def test_damaged_packets_beneath_the_mask() -> None:
+def test_damaged_packets_under_the_header_mask() -> None:
     source = random.Random("packets")
     header = packets.handshake_header(
         OWN, OWN, bytes(12), bytes(16), signature=bytes(64), ephemeral_key=bytes(33), record=RECORD.raw
@@ -76,7 +76,7 @@ def test_damaged_packets_beneath_the_mask() -> None:
         )
 
 
-def test_damaged_datagrams_of_a_friend_and_of_a_stranger() -> None:
+def test_damaged_datagrams_of_a_known_node_and_of_a_stranger() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", endpoint("127.0.0.1"), wanted=False), network.add("two", endpoint("127.0.0.2"))
     two.node.add_bootnodes([one.contact])

@@ -79,7 +79,7 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, se
 
 @settings(max_examples=400)
 @given(kind=st.integers(0, 12), body=st.binary(max_size=500))
-def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> None:
+def test_any_message_within_a_session_is_harmless(kind: int, body: bytes) -> None:
     one, two = FRIENDS.one, FRIENDS.two
     sealed = two.node.codec.encode_message(one.record.node_id, ONE, bytes([kind]) + body)
     assert sealed is not None
@@ -88,7 +88,7 @@ def test_any_message_within_a_session_does_no_harm(kind: int, body: bytes) -> No
     assert one.node.codec.sessions.newest(two.record.node_id, TWO) is not None
 
 
-def test_a_forged_source_gets_no_more_than_was_sent(friends: Friends) -> None:
+def test_replies_to_a_forged_source_do_not_amplify(friends: Friends) -> None:
     before = len(friends.network.log)
     received = 0
     for _ in range(500):
@@ -169,7 +169,7 @@ def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
     assert all(len(sending.datagram) == WHOAREYOU_SIZE for _, sending in repeated)
 
 
-def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
+def test_a_forged_source_cannot_end_a_session(friends: Friends) -> None:
     """Garbage and forged challenges from a friend's address leave the session as it is."""
     one, two = friends.one, friends.two
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
@@ -184,7 +184,7 @@ def test_nobody_can_end_a_session_in_anothers_name(friends: Friends) -> None:
     assert one.node.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
-def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
+def test_forged_random_packets_do_not_prevent_a_handshake() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE, wanted=False), network.add("two", TWO, wanted=False)
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
@@ -201,7 +201,7 @@ def test_forged_knocks_do_not_keep_a_node_from_shaking_hands() -> None:
     assert two.live_ids == {one.record.node_id}
 
 
-def test_nobody_is_taken_for_another(friends: Friends) -> None:
+def test_a_node_cannot_impersonate_another(friends: Friends) -> None:
     """A handshake in a friend's name, signed by another key or with another's record, is refused."""
     one, two = friends.one, friends.two
     liar = friends.liar
@@ -237,7 +237,7 @@ def test_a_liar_cannot_fill_the_table_from_one_network() -> None:
     assert max(len(bucket.entries) for bucket in table._buckets.values()) <= PER_NETWORK_IN_BUCKET
 
 
-def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: Friends) -> None:
+def test_a_liar_with_endless_nodes_is_queried_a_bounded_number_of_times(friends: Friends) -> None:
     """A node that answers every lookup with new nodes that do not exist."""
     one, two = friends.one, friends.two
     made = 0
@@ -262,7 +262,7 @@ def test_a_liar_with_endless_nodes_is_asked_a_bounded_number_of_times(friends: F
     assert len(one.node.lookups) <= 4
 
 
-def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends) -> None:
+def test_records_at_unrequested_distances_are_skipped(friends: Friends) -> None:
     friends.two.node._neighbours = lambda distances, asker: [record_of("stray", "127.4.4.4").raw]  # type: ignore[method-assign]
     call = OutgoingCall(friends.two.contact, CallPurpose.FETCH, (1,))
     friends.one.node.calls.submit(call, 1, friends.network.now)
@@ -270,7 +270,7 @@ def test_records_at_other_distances_than_asked_for_are_left_out(friends: Friends
     assert call.responses == 1 and not call.records
 
 
-def test_too_many_calls_are_refused(friends: Friends) -> None:
+def test_the_number_of_calls_is_bounded(friends: Friends) -> None:
     calls = friends.one.node.calls
     taken = [
         calls.submit(

@@ -20,7 +20,7 @@ def test_a_majority_of_enough_votes_wins() -> None:
     assert votes(8, 8).winner(100.0) is None
 
 
-def test_votes_grow_old() -> None:
+def test_votes_expire() -> None:
     made = votes(MIN_VOTES)
     assert made.winner(99.0 + VOTE_SECONDS) == OURS
     assert made.winner(100.0 + VOTE_SECONDS) is None and len(made) == 0
@@ -33,14 +33,14 @@ def test_a_network_has_one_vote() -> None:
     assert len(made) == MIN_VOTES + 1 and made.winner(100.0) == OURS
 
 
-def test_nodes_of_a_local_network_vote_each() -> None:
+def test_each_node_of_a_local_network_has_a_vote() -> None:
     made = IpVotes()
     for number in range(MIN_VOTES):
         made.add(bytes([number]), endpoint("127.0.0.1", 1000 + number), endpoint("127.0.0.1"), 100.0)
     assert made.winner(100.0) == endpoint("127.0.0.1")
 
 
-def test_strangers_cannot_name_a_local_address() -> None:
+def test_remote_nodes_cannot_vote_for_a_local_address() -> None:
     made = IpVotes()
     for number in range(20):
         for claimed in ("127.0.0.1", "10.0.0.1", "0.0.0.0", "224.0.0.1"):

@@ -9,27 +9,27 @@ SECRET = secret_of("local")
 SAYS = AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 9223)
 
 
-def test_it_says_what_is_advertised() -> None:
+def test_the_record_has_the_advertised_endpoint() -> None:
     record = decode_enr(LocalEnr(SECRET, SAYS, 5).enr.raw)
     assert record.seq == 5 and record.opstack == OpStackEntry(901, 0)
     assert record.udp(4) == endpoint("127.0.0.1", 9222) and record.tcp(4) == endpoint("127.0.0.1", 9223)
     assert sorted(record.pairs) == [b"id", b"ip", b"opstack", b"secp256k1", b"tcp", b"udp"]
 
 
-def test_without_an_address_ports_are_left_out() -> None:
+def test_ports_are_omitted_without_an_address() -> None:
     record = LocalEnr(SECRET, AdvertisedEndpoint(901, None, 9222, 9222), 5).enr
     assert sorted(record.pairs) == [b"id", b"opstack", b"secp256k1"]
     no_port = LocalEnr(SECRET, AdvertisedEndpoint(901, parse_ip("127.0.0.1"), 9222, 0), 5).enr
     assert no_port.tcp(4) is None and no_port.udp(4) is not None
 
 
-def test_ip_version_6_has_keys_of_its_own() -> None:
+def test_ipv6_has_its_own_keys() -> None:
     record = LocalEnr(SECRET, AdvertisedEndpoint(901, parse_ip("::1"), 9222, 80), 5).enr
     assert record.udp(6) == endpoint("::1", 9222) and record.tcp(6) == endpoint("::1", 80)
     assert record.value(b"tcp6") == b"\x50"
 
 
-def test_a_change_makes_a_new_version() -> None:
+def test_a_change_increments_the_sequence_number() -> None:
     local = LocalEnr(SECRET, SAYS, 5)
     assert not local.update(SAYS) and local.enr.seq == 5
     assert local.set_endpoint(endpoint("127.0.0.9", 7)) and local.enr.seq == 6
@@ -38,7 +38,7 @@ def test_a_change_makes_a_new_version() -> None:
     assert not local.set_endpoint(endpoint("127.0.0.9", 7))
 
 
-def test_versions_rise_over_restarts() -> None:
+def test_the_sequence_number_rises_over_restarts() -> None:
     former = LocalEnr(SECRET, SAYS, 100).enr
     assert LocalEnr(SECRET, SAYS, 5000, former).enr is former
     other = AdvertisedEndpoint(902, SAYS.ip, 9222, 9223)

@@ -33,7 +33,7 @@ def walk(lookup: Lookup, knows: dict[bytes, list[Contact]], dead: frozenset[byte
     return asked
 
 
-def test_the_nearest_are_found() -> None:
+def test_the_closest_nodes_are_found() -> None:
     knows = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
     lookup = Lookup(TARGET, OWN)
     lookup.add(nearest(NODES)[-3:])
@@ -44,7 +44,7 @@ def test_the_nearest_are_found() -> None:
 
 @settings(max_examples=25)
 @given(st.sets(st.integers(0, 149), max_size=60))
-def test_dead_nodes_are_walked_around(numbers: set[int]) -> None:
+def test_dead_nodes_are_skipped(numbers: set[int]) -> None:
     dead = frozenset(NODES[number].node_id for number in numbers)
     knows = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
     lookup = Lookup(TARGET, OWN)
@@ -60,13 +60,13 @@ def test_it_ends_without_nodes() -> None:
     assert lookup.is_done and lookup.next_queries() == [] and lookup.result == []
 
 
-def test_we_are_not_asked() -> None:
+def test_our_own_node_is_not_queried() -> None:
     lookup = Lookup(TARGET, NODES[0].node_id)
     lookup.add(NODES[:2])
     assert [query.contact for query in lookup.next_queries()] == [NODES[1]]
 
 
-def test_three_are_asked_at_a_time() -> None:
+def test_three_nodes_are_queried_at_a_time() -> None:
     lookup = Lookup(TARGET, OWN)
     lookup.add(NODES)
     first = lookup.next_queries()
@@ -76,7 +76,7 @@ def test_three_are_asked_at_a_time() -> None:
     assert not lookup.is_done
 
 
-def test_ever_nearer_nodes_do_not_make_it_endless() -> None:
+def test_ever_closer_nodes_do_not_make_a_lookup_endless() -> None:
     random = seeded("nearer")
     lookup = Lookup(bytes(32), OWN)
     lookup.add(NODES[:3])
@@ -92,13 +92,13 @@ def test_ever_nearer_nodes_do_not_make_it_endless() -> None:
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))
-def test_distances_to_ask_for(node: bytes, target: bytes) -> None:
+def test_query_distances(node: bytes, target: bytes) -> None:
     found = query_distances(node, target)
     assert found[0] == log_distance(node, target)
     assert len(set(found)) == 3 and all(0 <= distance <= 256 for distance in found)
 
 
-def test_distances_at_the_ends() -> None:
+def test_query_distances_at_the_bounds() -> None:
     assert query_distances(bytes(32), bytes(32)) == (0, 1, 2)
     assert query_distances(bytes(32), b"\xff" * 32) == (256, 255, 254)
     assert query_distances(bytes(32), bytes(31) + b"\x10") == (5, 6, 4)

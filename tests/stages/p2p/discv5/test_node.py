@@ -18,7 +18,7 @@ def ids(contacts: list[Contact]) -> set[bytes]:
     return {contact.node_id for contact in contacts}
 
 
-def test_two_nodes_meet_by_a_bootnode_record() -> None:
+def test_two_nodes_connect_by_a_bootnode_record() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact])
@@ -29,7 +29,7 @@ def test_two_nodes_meet_by_a_bootnode_record() -> None:
     assert not one.node.drops and not two.node.drops
 
 
-def test_a_bootnode_known_by_its_key_alone_tells_its_record() -> None:
+def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact._replace(record=None)])
@@ -38,7 +38,7 @@ def test_a_bootnode_known_by_its_key_alone_tells_its_record() -> None:
     assert one.live_ids == {two.record.node_id}
 
 
-def test_twenty_nodes_know_each_other_by_one_bootnode() -> None:
+def test_twenty_nodes_find_each_other_by_one_bootnode() -> None:
     network = Discv5Simulation()
     boot = network.add("boot", ONE, wanted=False)
     nodes = network.add_many(20, boot=[boot])
@@ -50,7 +50,7 @@ def test_twenty_nodes_know_each_other_by_one_bootnode() -> None:
         assert {found.record.node_id for found in node.found} >= everyone - {node.record.node_id}
 
 
-def test_lookups_converge_on_the_nearest_nodes() -> None:
+def test_lookups_converge_on_the_closest_nodes() -> None:
     network = Discv5Simulation()
     boot = network.add("boot", ONE, wanted=False)
     nodes = network.add_many(30, boot=[boot])
@@ -68,7 +68,7 @@ def test_lookups_converge_on_the_nearest_nodes() -> None:
         assert [contact.node_id for contact in lookup.result][:5] == wanted
 
 
-def test_only_nodes_of_our_chain_are_found_but_all_are_kept() -> None:
+def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
     network = Discv5Simulation()
     one = network.add("one", ONE)
     foreign = network.add("foreign", TWO, chain=10)
@@ -84,7 +84,7 @@ def test_only_nodes_of_our_chain_are_found_but_all_are_kept() -> None:
     }
 
 
-def test_packets_that_are_lost_are_made_up_for() -> None:
+def test_lost_packets_are_compensated() -> None:
     network = Discv5Simulation()
     lossy = seeded("loss")
     network.filter = lambda sender, sending: None if lossy(1)[0] < 32 else sending
@@ -95,7 +95,7 @@ def test_packets_that_are_lost_are_made_up_for() -> None:
     assert all(everyone - {node.record.node_id} <= node.live_ids for node in nodes)
 
 
-def test_a_node_that_is_gone_leaves_the_table_and_comes_back() -> None:
+def test_a_dead_node_leaves_the_table_and_returns() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
@@ -109,7 +109,7 @@ def test_a_node_that_is_gone_leaves_the_table_and_comes_back() -> None:
     assert one.live_ids == {two.record.node_id}
 
 
-def test_a_node_that_lost_its_sessions_is_asked_anew() -> None:
+def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
@@ -122,7 +122,7 @@ def test_a_node_that_lost_its_sessions_is_asked_anew() -> None:
     assert not again.node.drops
 
 
-def test_both_may_shake_hands_at_the_same_moment() -> None:
+def test_simultaneous_handshakes() -> None:
     network = Discv5Simulation()
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
@@ -160,7 +160,7 @@ def test_our_address_is_learned_from_a_majority() -> None:
     assert sum(hidden.record.node_id in node.live_ids for node in nodes) >= 10
 
 
-def test_few_votes_or_a_known_address_move_nothing() -> None:
+def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
     network = Discv5Simulation()
     hidden = network.add("hidden", ONE, hides=True, learns=True)
     fixed = network.add("fixed", TWO, says=ipaddress.ip_address("127.5.5.5"))
@@ -175,7 +175,7 @@ def test_few_votes_or_a_known_address_move_nothing() -> None:
     assert fixed.record.seq == 1
 
 
-def test_walks_stop_when_there_are_peers_enough() -> None:
+def test_lookups_stop_when_there_are_enough_peers() -> None:
     network = Discv5Simulation()
     boot = network.add("boot", ONE, wanted=False)
     nodes = network.add_many(6, boot=[boot])
@@ -222,7 +222,7 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
 
 
 @pytest.mark.parametrize("asker", ["198.51.100.7", "8.8.8.8"])
-def test_addresses_of_local_networks_are_not_told_to_strangers(asker: str) -> None:
+def test_local_addresses_are_not_passed_on_to_remote_nodes(asker: str) -> None:
     network = Discv5Simulation()
     one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
     stranger = network.add("stranger", endpoint(asker), restricted_to=(), wanted=False)

@@ -38,7 +38,7 @@ class Two:
         return datagram
 
 
-def test_a_handshake_with_a_stranger_brings_the_record() -> None:
+def test_a_handshake_with_an_unknown_node_carries_the_record() -> None:
     two = Two()
     datagram = two.handshake(two.challenge())
     assert two.b.decode(datagram, A_AT, NOW) == AuthenticMessage(two.a.node_id, A_AT, PING, A_RECORD)
@@ -48,7 +48,7 @@ def test_a_handshake_with_a_stranger_brings_the_record() -> None:
         assert other.decode(sealed.datagram, seen, NOW) == AuthenticMessage(one.node_id, seen, PING, None)
 
 
-def test_a_record_that_is_known_is_not_sent_again() -> None:
+def test_a_known_record_is_not_sent_again() -> None:
     two = Two()
     known, unknown = two.handshake(two.challenge(A_RECORD)), two.handshake(two.challenge())
     assert len(unknown) - len(known) == len(A_RECORD.raw)
@@ -72,14 +72,14 @@ def test_a_handshake_works_once_in_time_and_from_one_address() -> None:
 
 
 @pytest.mark.parametrize("record", [record_of("else"), record_of("a", "127.0.0.1", 1, seq=9)])
-def test_a_record_in_a_handshake_must_be_the_senders(record: Enr) -> None:
+def test_the_record_of_a_handshake_must_be_the_senders(record: Enr) -> None:
     two = Two()
     datagram = two.handshake(two.challenge(), record)
     expected = record.node_id == two.a.node_id
     assert isinstance(two.b.decode(datagram, A_AT, NOW), AuthenticMessage) == expected
 
 
-def test_a_stranger_without_a_record_is_refused_and_may_try_again() -> None:
+def test_an_unknown_node_without_a_record_is_dropped_and_may_retry() -> None:
     two = Two()
     whoareyou = two.challenge()
     without = two.handshake(whoareyou._replace(enr_seq=A_RECORD.seq))
@@ -88,7 +88,7 @@ def test_a_stranger_without_a_record_is_refused_and_may_try_again() -> None:
 
 
 @pytest.mark.parametrize("part", ["signature", "ephemeral_key", "record", "sealed", "data"])
-def test_a_handshake_with_a_byte_changed_is_refused(part: str) -> None:
+def test_a_handshake_with_a_changed_byte_is_dropped(part: str) -> None:
     two = Two()
     whoareyou = two.challenge()
     datagram = two.handshake(whoareyou)
@@ -108,25 +108,25 @@ def test_a_handshake_may_answer_any_of_the_last_challenges() -> None:
     assert two.b.decode(two.handshake(second), A_AT, NOW) is PacketDrop.UNSOLICITED
 
 
-def test_a_message_in_our_own_name_is_dropped() -> None:
+def test_a_message_with_our_own_id_is_dropped() -> None:
     two = Two()
     mirror = PacketCodec(secret_of("b"), seeded("mirror"))
     assert two.b.decode(mirror.encode_random(two.b.node_id).datagram, A_AT, NOW) is PacketDrop.OWN_ID
 
 
-def test_a_handshake_with_a_message_that_is_none_makes_a_session_but_delivers_nothing() -> None:
+def test_a_handshake_with_a_malformed_message_establishes_the_session_only() -> None:
     two = Two()
     assert two.b.decode(two.handshake(two.challenge(), plain=b"\x09"), A_AT, NOW) is PacketDrop.NOT_A_MESSAGE
     assert len(two.b.sessions) == 1
 
 
-def test_a_node_whose_key_is_none_is_not_answered() -> None:
+def test_a_node_with_an_invalid_key_is_not_answered() -> None:
     two = Two()
     contact = contact_of(B_RECORD)._replace(public_key=bytes(33))
     assert two.a.encode_handshake(contact, two.challenge(), A_RECORD, PLAIN) is None
 
 
-def test_challenges_are_limited_by_address_and_in_all() -> None:
+def test_challenges_are_limited_per_address_and_in_total() -> None:
     two = Two()
     knock = two.b.decode(two.a.encode_random(two.b.node_id).datagram, A_AT, NOW)
     assert isinstance(knock, MessagePacket)
@@ -139,7 +139,7 @@ def test_challenges_are_limited_by_address_and_in_all() -> None:
     assert two.b.encode_whoareyou(knock, endpoint("127.8.8.9"), known, NOW) is PacketDrop.TOO_MANY_CHALLENGES
 
 
-def test_without_a_session_nothing_is_sealed() -> None:
+def test_without_a_session_no_message_is_encrypted() -> None:
     two = Two()
     assert two.a.encode_message(two.b.node_id, B_AT, PLAIN) is None
     assert len(two.a.encode_random(two.b.node_id).datagram) >= packets.MIN_PACKET_BYTES

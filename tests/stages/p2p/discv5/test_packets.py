@@ -24,7 +24,7 @@ def made(
 HANDSHAKE = OTHER + bytes((64, 33)) + bytes(64 + 33)
 
 
-def test_the_kinds_are_told_apart() -> None:
+def test_the_kinds_of_packets_are_distinguished() -> None:
     assert isinstance(packets.decode(made(0, OTHER), OWN), packets.MessagePacket)
     assert isinstance(packets.decode(made(1, bytes(24), b""), OWN), packets.WhoAreYou)
     assert isinstance(packets.decode(made(2, HANDSHAKE + b"record"), OWN), packets.HandshakePacket)
@@ -54,24 +54,24 @@ def test_the_kinds_are_told_apart() -> None:
     ],
     ids=range(18),
 )
-def test_packets_that_are_refused(datagram: bytes) -> None:
+def test_malformed_packets_are_rejected(datagram: bytes) -> None:
     with pytest.raises(PacketError):
         packets.decode(datagram, OWN)
 
 
-def test_a_packet_for_another_node_is_refused() -> None:
+def test_a_packet_for_another_node_is_rejected() -> None:
     with pytest.raises(PacketError, match="not for this node"):
         packets.decode(made(0, OTHER), OTHER)
 
 
 @given(st.binary(max_size=1400))
-def test_any_bytes_are_refused(datagram: bytes) -> None:
+def test_any_bytes_are_rejected(datagram: bytes) -> None:
     with pytest.raises(PacketError):
         packets.decode(datagram, OWN)
 
 
 @given(st.integers(0, 255), st.binary(max_size=400), st.binary(max_size=100), st.integers(0, 500) | st.none())
-def test_any_masked_bytes_are_read_or_refused(flag: int, auth: bytes, sealed: bytes, size: int | None) -> None:
+def test_any_masked_bytes_decode_or_raise(flag: int, auth: bytes, sealed: bytes, size: int | None) -> None:
     try:
         packet = packets.decode(made(flag, auth, sealed, size=size), OWN)
     except PacketError:

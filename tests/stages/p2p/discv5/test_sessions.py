@@ -19,14 +19,14 @@ def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
     return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plain, header.data), header.data)
 
 
-def test_nonces_count_up_and_are_never_the_same() -> None:
+def test_nonces_are_unique() -> None:
     one = session()
     nonces = [one.next_nonce(RANDOM) for _ in range(1000)]
     assert len(set(nonces)) == 1000 and {len(nonce) for nonce in nonces} == {12}
     assert [int.from_bytes(nonce[:4], "big") for nonce in nonces] == list(range(1, 1001))
 
 
-def test_a_session_without_nonces_left_is_not_written_with() -> None:
+def test_an_exhausted_session_is_not_written_with() -> None:
     kept, one = Sessions(), session()
     kept.add(NODE, AT, one)
     assert kept.newest(NODE, AT) is one
@@ -34,7 +34,7 @@ def test_a_session_without_nonces_left_is_not_written_with() -> None:
     assert kept.newest(NODE, AT) is None
 
 
-def test_a_session_belongs_to_one_address() -> None:
+def test_a_session_is_bound_to_one_endpoint() -> None:
     kept = Sessions()
     kept.add(NODE, AT, session())
     packet = sealed(bytes(16), bytes(12), b"hi")
@@ -43,7 +43,7 @@ def test_a_session_belongs_to_one_address() -> None:
     assert kept.decrypt(packet, AT) == DecryptedMessage(b"hi")
 
 
-def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
+def test_two_sessions_decrypt_and_the_newest_encrypts() -> None:
     kept = Sessions()
     for number in range(3):
         kept.add(NODE, AT, session(number))
@@ -53,7 +53,7 @@ def test_two_sessions_can_be_read_and_the_newest_is_written_with() -> None:
     assert opened == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
-def test_a_message_is_opened_once() -> None:
+def test_a_replayed_message_is_detected() -> None:
     kept = Sessions()
     kept.add(NODE, AT, session())
     packet = sealed(bytes(16), bytes(12), b"hi")
@@ -61,7 +61,7 @@ def test_a_message_is_opened_once() -> None:
     assert len(kept) == 1
 
 
-def test_few_nonces_are_remembered() -> None:
+def test_the_number_of_remembered_nonces_is_bounded() -> None:
     one = session()
     assert all(one.accept_nonce(number.to_bytes(12, "big")) for number in range(1000))
     assert len(one.seen_nonces) == 32 and not one.accept_nonce((999).to_bytes(12, "big"))
@@ -80,7 +80,7 @@ def test_the_number_of_sessions_is_bounded() -> None:
     assert len(kept) == 0
 
 
-def test_challenges_end_and_few_of_a_node_are_kept() -> None:
+def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
         kept.add(NODE, AT, Challenge(bytes([number]), None, 10.0 + number), 9.0)

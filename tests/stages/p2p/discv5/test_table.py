@@ -31,21 +31,21 @@ def table(records: list[Enr], *, live: bool = False) -> RoutingTable:
     return made
 
 
-def test_buckets_are_full_at_sixteen_and_keep_a_few_more() -> None:
+def test_buckets_hold_sixteen_nodes_and_a_few_replacements() -> None:
     made = table(FAR)
     assert len(made) == BUCKET_SIZE
     assert sum(made.get(record.node_id) is not None for record in FAR) == BUCKET_SIZE + REPLACEMENTS
     assert sum(made.get_member(record.node_id) is not None for record in FAR) == BUCKET_SIZE
 
 
-def test_only_live_nodes_are_told() -> None:
+def test_only_live_nodes_are_passed_on() -> None:
     made = table(FAR[:5])
     assert made.at_distances([256]) == [] and made.live == [] and not made.has_live
     made.record_answer(FAR[1].node_id, 0.0, is_check=False)
     assert made.at_distances([255, 256, 300]) == [FAR[1]] and made.has_live
 
 
-def test_a_dead_node_makes_room_for_the_replacement_that_lives() -> None:
+def test_a_dead_node_is_replaced_by_a_live_one() -> None:
     made = table(FAR[: BUCKET_SIZE + 3])
     made.record_answer(FAR[BUCKET_SIZE + 1].node_id, 0.0, is_check=True)
     dead = FAR[0].node_id
@@ -57,7 +57,7 @@ def test_a_dead_node_makes_room_for_the_replacement_that_lives() -> None:
     assert made.record_failure(dead, 1.0) is None
 
 
-def test_a_node_that_answered_often_may_miss_a_few() -> None:
+def test_a_long_lived_node_may_miss_a_few_checks() -> None:
     made = table(FAR[:1])
     for _ in range(20):
         made.record_answer(FAR[0].node_id, 0.0, is_check=True)
@@ -66,7 +66,7 @@ def test_a_node_that_answered_often_may_miss_a_few() -> None:
     assert any(made.record_failure(FAR[0].node_id, 1.0) for _ in range(3))
 
 
-def test_checks_are_due_by_time() -> None:
+def test_revalidations_are_due_by_time() -> None:
     made = table(FAR[:3])
     due = [made.next_to_revalidate(0.0) for _ in range(4)]
     assert [entry.record if entry else None for entry in due] == [*FAR[:3], None]
@@ -81,7 +81,7 @@ def test_checks_are_due_by_time() -> None:
     assert checked is not None and checked.revalidate_at == 1.0 + REVALIDATION_SECONDS
 
 
-def test_a_newer_record_takes_the_place_of_the_older() -> None:
+def test_a_newer_record_replaces_the_older() -> None:
     made = table([FAR[0]], live=True)
     contact = FAR[0].contact()
     assert contact is not None
@@ -100,12 +100,12 @@ def test_a_newer_record_takes_the_place_of_the_older() -> None:
     assert made.get(same.node_id) is None
 
 
-def test_neither_we_nor_nodes_that_cannot_be_reached_are_let_in() -> None:
+def test_our_own_and_unreachable_nodes_are_not_added() -> None:
     made = table([record_of("own"), record_of("hidden", None), record_of("six", "2001:db8::1")])
     assert len(made) == 0
 
 
-def test_nearest_are_sorted_and_without_the_failed() -> None:
+def test_closest_nodes_are_sorted_and_exclude_failed_ones() -> None:
     made = table(MANY[:30])
     made.record_failure(MANY[3].node_id, 1.0)
     target = MANY[3].node_id
@@ -114,7 +114,7 @@ def test_nearest_are_sorted_and_without_the_failed() -> None:
     assert [contact.node_id for contact in made.closest(target, 7)] == wanted
 
 
-def test_few_nodes_of_a_network_are_let_in_and_places_come_back() -> None:
+def test_nodes_per_network_are_bounded_and_slots_are_released() -> None:
     made = RoutingTable(OWN, (4,))
     public = [record_of(("public", number), f"8.8.8.{number}", chain=CHAIN) for number in range(1, 100)]
     for record in public:
@@ -171,5 +171,5 @@ MOVED = [record_of(("pool", number), f"10{number % 7}.1.1.{number + 1}", seq=2) 
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_moved_records_are_of_the_same_nodes(number: int) -> None:
+def test_the_records_of_a_moved_node_have_one_id(number: int) -> None:
     assert POOL[number].node_id == MOVED[number].node_id

@@ -34,7 +34,7 @@ def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[In
 
 
 @given(NAMES, st.sets(st.sampled_from(["/a/1", "/b/1", "/c/1"])), st.lists(st.integers(0, 30), max_size=20))
-def test_both_ends_choose_the_first_in_common(wanted: list[str], served: set[str], sizes: list[int]) -> None:
+def test_both_ends_select_the_first_common_protocol(wanted: list[str], served: set[str], sizes: list[int]) -> None:
     expected = next((name for name in wanted if name in served), None)
     if expected is None:
         with pytest.raises(MultistreamError, match="does not support"):
@@ -67,7 +67,7 @@ def test_the_bytes_on_the_wire() -> None:
         encode_line("/other/1"),
     ],
 )
-def test_other_openings_are_refused(data: bytes) -> None:
+def test_other_headers_are_rejected(data: bytes) -> None:
     for end in (Initiator(["/a"]), Responder(lambda _: True)):
         with pytest.raises(MultistreamError):
             end.receive_data(data)
@@ -82,14 +82,14 @@ def test_lines_and_proposals_are_bounded() -> None:
         theirs.receive_data(encode_line("/a"))
 
 
-def test_an_answer_that_is_neither_yes_nor_no_is_refused() -> None:
+def test_a_reply_that_is_neither_the_protocol_nor_na_is_rejected() -> None:
     with pytest.raises(MultistreamError, match="answered"):
         Initiator(["/a"]).receive_data(GREETING + encode_line("/b"))
     with pytest.raises(MultistreamError, match="no protocol to propose"):
         Initiator([])
 
 
-def test_lists_and_unknown_lines_get_a_no() -> None:
+def test_ls_and_unknown_lines_are_answered_with_na() -> None:
     theirs = Responder(lambda name: name == "/a")
     theirs.data_to_send()
     assert (
@@ -105,7 +105,7 @@ def test_lists_and_unknown_lines_get_a_no() -> None:
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_taken_or_refused(data: bytes) -> None:
+def test_any_bytes_are_accepted_or_raise(data: bytes) -> None:
     for end in (Initiator(["/a"]), Responder(lambda name: name == "/a")):
         try:
             end.receive_data(data)

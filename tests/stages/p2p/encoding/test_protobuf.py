@@ -9,7 +9,7 @@ FIELD = st.integers(1, (1 << 29) - 1)
 
 
 @given(FIELD, st.integers(0, (1 << 64) - 1), FIELD, st.binary(max_size=300))
-def test_what_is_written_is_read(first: int, number: int, second: int, raw: bytes) -> None:
+def test_round_trip(first: int, number: int, second: int, raw: bytes) -> None:
     found = protobuf.parse(protobuf.varint_field(first, number) + protobuf.bytes_field(second, raw))
     if first == second:
         assert found.bytes_value(second) == raw
@@ -19,7 +19,7 @@ def test_what_is_written_is_read(first: int, number: int, second: int, raw: byte
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     try:
         found = protobuf.parse(raw)
     except ProtobufError:
@@ -35,7 +35,7 @@ def test_repeated_fields_and_text() -> None:
     assert found.varint(2) is None and found.bytes_value(2) is None and found.repeated_bytes(2) == []
 
 
-def test_fixed_width_fields_are_read_over() -> None:
+def test_fixed_width_fields_are_accepted() -> None:
     found = protobuf.parse(bytes.fromhex("0d01000000110200000000000000") + protobuf.varint_field(3, 7))
     assert (found.varint(1), found.varint(2), found.varint(3)) == (1, 2, 7)
 
@@ -56,7 +56,7 @@ def test_fixed_width_fields_are_read_over() -> None:
         "12ffffffffffffffffff01",
     ],
 )
-def test_damaged_messages_are_refused(raw: str) -> None:
+def test_damaged_messages_are_rejected(raw: str) -> None:
     with pytest.raises(ProtobufError):
         protobuf.parse(bytes.fromhex(raw))
 
@@ -67,7 +67,7 @@ def test_the_number_of_fields_is_bounded() -> None:
         protobuf.parse(protobuf.varint_field(1, 1) * 11, max_fields=10)
 
 
-def test_the_first_fields_are_read_whatever_follows() -> None:
+def test_a_prefix_is_parsed_whatever_follows() -> None:
     first = protobuf.varint_field(1, 1) + protobuf.bytes_field(2, "x")
     for more in (b"", protobuf.varint_field(3, 3) * 100, protobuf.varint_field(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
         found = protobuf.parse_prefix(first + more, 3)
@@ -76,7 +76,7 @@ def test_the_first_fields_are_read_whatever_follows() -> None:
         protobuf.parse_prefix(first + b"\x0f", 3)
 
 
-def test_a_field_of_another_type_is_refused() -> None:
+def test_a_field_of_another_type_is_rejected() -> None:
     found = protobuf.parse(protobuf.varint_field(1, 1) + protobuf.bytes_field(2, b"\xff"))
     for read in (
         lambda: found.bytes_value(1),

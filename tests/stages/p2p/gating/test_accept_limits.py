@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.gating.accept_limits import MAX_PER_HOST, PendingHandshakes, is_over_host_limit
 
 
-def test_the_oldest_of_the_most_crowded_address_goes() -> None:
+def test_the_oldest_handshake_of_the_most_crowded_address_is_evicted() -> None:
     waiting: PendingHandshakes[str] = PendingHandshakes(4)
     for name, ip in [("a", "1"), ("b", "2"), ("c", "2"), ("d", "3")]:
         assert waiting.add(name, ip) is None
@@ -20,7 +20,7 @@ def test_the_oldest_of_the_most_crowded_address_goes() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.sampled_from("123")), max_size=80))
-def test_never_more_than_allowed(steps: list[tuple[bool, int, str]]) -> None:
+def test_the_number_of_pending_handshakes_is_bounded(steps: list[tuple[bool, int, str]]) -> None:
     waiting: PendingHandshakes[int] = PendingHandshakes(5)
     inside: set[int] = set()
     for comes, name, ip in steps:

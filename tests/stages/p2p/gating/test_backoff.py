@@ -3,7 +3,7 @@ from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 PEER = b"peer"
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_delays_double_up_to_the_maximum() -> None:
     redial = PeerBackoff(initial=1.0, maximum=10.0)
     assert redial.retry_at(PEER) == 0.0
     assert [redial.failed(PEER, 100.0) for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
@@ -14,7 +14,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert redial.retry_at(PEER) == 0.0 and redial.failed(PEER, 5.0) == 1.0
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_peers_is_bounded() -> None:
     redial = PeerBackoff()
     for number in range(10_050):
         redial.failed(str(number).encode(), 0.0)

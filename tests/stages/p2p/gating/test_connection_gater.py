@@ -13,12 +13,12 @@ PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
 HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
 
 
-def test_everybody_is_let_in_at_first() -> None:
+def test_everyone_is_allowed_by_default() -> None:
     assert ConnectionGater().ip_deny_reason(HERE, 0) is None
     assert ConnectionGater().peer_deny_reason(PEER, 0) is None
 
 
-def test_only_networks_of_netrestrict() -> None:
+def test_only_networks_of_netrestrict_are_allowed() -> None:
     gater = ConnectionGater((parse_subnet("127.0.0.0/8"), parse_subnet("fd00::/8")))
     assert gater.ip_deny_reason(parse_ip("127.1.2.3"), 0) is None
     assert gater.ip_deny_reason(parse_ip("fd00::1"), 0) is None
@@ -26,7 +26,7 @@ def test_only_networks_of_netrestrict() -> None:
         assert gater.ip_deny_reason(parse_ip(text), 0) == "outside p2p.netrestrict"
 
 
-def test_whom_an_operator_lets_in_is_neither_blocked_nor_banned() -> None:
+def test_unblocking_a_peer_lifts_block_and_ban() -> None:
     gater = ConnectionGater(blocked_peers={PEER}, peer_bans={PEER: 10.0, OTHER: 10.0})
     assert gater.unblock_peer(PEER) and gater.peer_deny_reason(PEER, 0) is None
     assert not gater.unblock_peer(PEER) and gater.peer_deny_reason(OTHER, 0) == "peer banned"
@@ -37,7 +37,7 @@ def test_addresses_of_one_host_count_together() -> None:
     assert colocation_groups("2001:db8:1:2:3::4") == ("2001:db8:1:2:3::4", "2001:db8:1:2::")
 
 
-def test_blocks_stay_and_bans_end() -> None:
+def test_blocks_stay_and_bans_expire() -> None:
     gater = ConnectionGater()
     gater.blocked_peers.add(PEER)
     gater.blocked_ips.add(HERE)
@@ -54,19 +54,19 @@ def test_blocks_stay_and_bans_end() -> None:
     assert gater.peer_bans == {OTHER: 20.0} and gater.ip_bans == {}
 
 
-def test_mapped_addresses_are_one_with_ipv4() -> None:
+def test_ipv4_mapped_addresses_are_ipv4() -> None:
     assert parse_ip("::ffff:192.0.2.1") == HERE
     assert parse_ip("fe80::1%eth0") == parse_ip("fe80::1")
 
 
 @pytest.mark.parametrize("text", ["", "localhost", "1.2.3", "1.2.3.4/8"])
-def test_bad_addresses(text: str) -> None:
+def test_malformed_addresses_are_rejected(text: str) -> None:
     with pytest.raises(IpAddressError):
         parse_ip(text)
 
 
 @pytest.mark.parametrize("text", ["", "x/8", "1.2.3.4/33"])
-def test_bad_networks(text: str) -> None:
+def test_malformed_networks_are_rejected(text: str) -> None:
     with pytest.raises(IpAddressError):
         parse_subnet(text)
 
@@ -87,5 +87,5 @@ def test_bad_networks(text: str) -> None:
         ("::1", "2001:4860::1", False),
     ],
 )
-def test_claimed_addresses(claimed: str, seen: str, believed: bool) -> None:
+def test_plausible_addresses(claimed: str, seen: str, believed: bool) -> None:
     assert is_plausible_ip(parse_ip(claimed), parse_ip(seen)) is believed

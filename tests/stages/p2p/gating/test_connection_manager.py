@@ -9,11 +9,11 @@ def manager(low: int = 3, high: int = 5, grace: float = 30.0) -> ConnectionManag
     return ConnectionManager(low, high, grace)
 
 
-def test_nobody_goes_up_to_the_high_tide() -> None:
+def test_nothing_is_trimmed_up_to_the_high_water_mark() -> None:
     assert manager().peers_to_trim(peers(5), 1000.0) == []
 
 
-def test_above_it_the_surplus_over_the_low_tide_goes_youngest_first() -> None:
+def test_trimming_goes_down_to_the_low_water_mark_youngest_first() -> None:
     assert manager().peers_to_trim(peers(6), 1000.0) == [b"\x05", b"\x04", b"\x03"]
 
 
@@ -28,12 +28,12 @@ def test_new_and_protected_peers_stay() -> None:
     assert not found.is_protected(b"\x05")
 
 
-def test_newcomers_do_not_drive_out_those_before_them() -> None:
+def test_new_peers_do_not_displace_old_ones() -> None:
     assert manager().peers_to_trim([*peers(3), *peers(60, since=1000.0)[3:]], 1010.0) == []
     assert manager().peers_to_trim(peers(60, since=1000.0), 1010.0) == []
 
 
-def test_peers_of_worth_stay_longest() -> None:
+def test_tagged_peers_are_trimmed_last() -> None:
     found = manager()
     for number in (3, 4, 5):
         found.tag(bytes([number]), "opstack-901-0", 42)
@@ -44,7 +44,7 @@ def test_peers_of_worth_stay_longest() -> None:
     assert found.peers_to_trim(peers(6), 2000.0)[0] == b"\x05"
 
 
-def test_a_silence_lies_between_trimmings() -> None:
+def test_a_silence_period_follows_a_trim() -> None:
     found = manager()
     assert found.peers_to_trim(peers(6), 1000.0)
     assert found.peers_to_trim(peers(6), 1000.0 + SILENCE_PERIOD - 1) == []

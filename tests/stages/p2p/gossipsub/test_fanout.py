@@ -17,7 +17,7 @@ def receivers(harness: RouterHarness, peers: list[bytes], content: bytes) -> set
     return {peer for peer in peers if harness.sent_to(peer).messages}
 
 
-def test_the_same_peers_while_we_go_on_publishing() -> None:
+def test_fanout_peers_stay_while_publishing_goes_on() -> None:
     harness, peers = with_subscribers(30)
     first = receivers(harness, peers, b"1")
     assert len(first) == 8
@@ -28,7 +28,7 @@ def test_the_same_peers_while_we_go_on_publishing() -> None:
     assert OTHER_TOPIC not in harness.router.fanout.members
 
 
-def test_peers_that_left_or_went_bad_are_replaced() -> None:
+def test_fanout_peers_that_left_or_have_bad_scores_are_replaced() -> None:
     harness, peers = with_subscribers(30)
     first = list(receivers(harness, peers, b"1"))
     harness.receive(first[0], Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
@@ -47,7 +47,7 @@ def test_joining_turns_the_fanout_into_a_mesh() -> None:
     assert harness.router.fanout.members == {}
 
 
-def test_nobody_is_there() -> None:
+def test_without_subscribers_the_fanout_is_empty() -> None:
     harness = RouterHarness()
     assert harness.router.publish(OTHER_TOPIC, compressed(b"1"), harness.now) == 0
     harness.heartbeats(3)

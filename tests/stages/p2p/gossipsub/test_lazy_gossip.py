@@ -10,20 +10,22 @@ def made_up(count: int, start: int = 0) -> list[bytes]:
     return [(start + number).to_bytes(20, "big") for number in range(count)]
 
 
-def test_peers_outside_of_the_mesh_are_told_for_three_heartbeats() -> None:
+def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
     outsider, old = harness.add_peer("out"), harness.add_peer("old", protocol=FLOODSUB)
     harness.accept(members[0], b"block")
     for _ in range(3):
         harness.heartbeats()
-        assert [(each.topic, list(each.ids)) for each in harness.sent_to(outsider).ihave] == [(TOPIC, [id_of(b"block")])]
+        assert [(each.topic, list(each.ids)) for each in harness.sent_to(outsider).ihave] == [
+            (TOPIC, [id_of(b"block")])
+        ]
     harness.heartbeats()
     assert not harness.sent_to(outsider).ihave
     assert not any(harness.sent_to(peer).ihave for peer in (*members, old))
 
 
-def test_six_are_told_or_a_quarter() -> None:
+def test_ihave_goes_to_six_peers_or_a_quarter() -> None:
     for count, expected in ((20, 6), (40, 10)):
         harness = RouterHarness()
         members = harness.add_members(8)
@@ -33,7 +35,7 @@ def test_six_are_told_or_a_quarter() -> None:
         assert sum(bool(harness.sent_to(peer).ihave) for peer in others) == expected
 
 
-def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
+def test_peers_below_the_gossip_threshold_get_no_gossip() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
     bad = harness.add_peer("bad")
@@ -45,7 +47,7 @@ def test_bad_peers_are_not_told_nor_answered_nor_asked() -> None:
     assert not harness.sent_to(bad).rpcs
 
 
-def test_a_message_can_be_asked_for_three_times_within_the_history() -> None:
+def test_a_message_is_sent_three_times_on_iwant_within_the_history() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
     outsider = harness.add_peer("out")
@@ -60,7 +62,7 @@ def test_a_message_can_be_asked_for_three_times_within_the_history() -> None:
     assert not harness.sent_to(members[1]).messages[1:], "after twelve heartbeats it is gone"
 
 
-def test_what_is_lacking_is_asked_for() -> None:
+def test_missing_messages_are_requested_by_iwant() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.accept(a, b"known")
@@ -68,7 +70,7 @@ def test_what_is_lacking_is_asked_for() -> None:
     assert harness.sent_to(a).iwant == [id_of(b"new")]
 
 
-def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
+def test_a_promise_is_fulfilled_by_any_peer() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
@@ -77,7 +79,7 @@ def test_a_kept_promise_costs_nothing_whoever_keeps_it() -> None:
     assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
 
 
-def test_a_refused_message_keeps_the_promise() -> None:
+def test_a_rejected_message_fulfills_the_promise() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
@@ -87,7 +89,7 @@ def test_a_refused_message_keeps_the_promise() -> None:
     assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
 
 
-def test_a_broken_promise_is_misbehaviour() -> None:
+def test_a_broken_promise_is_penalized() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.receive_control(a, ihave=[IHave(TOPIC, made_up(50))])
@@ -98,7 +100,7 @@ def test_a_broken_promise_is_misbehaviour() -> None:
     assert len(harness.router.lazy_gossip.promises) == 0
 
 
-def test_asks_are_bounded_per_heartbeat() -> None:
+def test_iwant_is_bounded_per_heartbeat() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     asked = 0
@@ -117,7 +119,7 @@ def test_asks_are_bounded_per_heartbeat() -> None:
     assert len(harness.sent_to(a).iwant) == 5000
 
 
-def test_own_messages_are_told_of_and_served() -> None:
+def test_published_messages_are_announced_and_served() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
     outsider = harness.add_peer("out")

@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
 from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
 
 
-def test_a_lacking_mesh_is_filled_to_d() -> None:
+def test_a_mesh_below_d_lo_is_grafted_to_d() -> None:
     harness = RouterHarness()
     peers = harness.add_peers(20)
     harness.heartbeats()
@@ -22,7 +22,7 @@ def test_a_lacking_mesh_is_filled_to_d() -> None:
     assert harness.mesh == before, "a mesh within its bounds stays"
 
 
-def test_a_mesh_of_six_is_left_alone_and_one_of_five_is_filled() -> None:
+def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled() -> None:
     harness = RouterHarness()
     members = harness.add_members(6)
     for number in range(10):
@@ -34,7 +34,7 @@ def test_a_mesh_of_six_is_left_alone_and_one_of_five_is_filled() -> None:
     assert len(harness.mesh) == 8
 
 
-def test_a_mesh_above_twelve_is_thinned_to_d() -> None:
+def test_a_mesh_above_d_hi_is_pruned_to_d() -> None:
     harness = RouterHarness()
     members = harness.add_members(13, outbound=True)
     for peer in members[:3]:
@@ -47,7 +47,7 @@ def test_a_mesh_above_twelve_is_thinned_to_d() -> None:
         assert harness.router.meshes.backoff.blocks_graft(TOPIC, peer) == pruned
 
 
-def test_thinning_keeps_two_that_we_dialled() -> None:
+def test_pruning_keeps_d_out_outbound_peers() -> None:
     for seed in range(12):
         harness = RouterHarness(seed=seed)
         harness.add_members(12)
@@ -61,7 +61,7 @@ def test_thinning_keeps_two_that_we_dialled() -> None:
         assert len(harness.mesh) == 8 and set(dialled) <= set(harness.mesh)
 
 
-def test_a_mesh_gets_two_that_we_dialled() -> None:
+def test_outbound_peers_are_grafted_up_to_d_out() -> None:
     harness = RouterHarness()
     harness.add_members(8)
     dialled = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
@@ -69,7 +69,7 @@ def test_a_mesh_gets_two_that_we_dialled() -> None:
     assert len(harness.mesh) == 10 and len(set(dialled) & set(harness.mesh)) == 2
 
 
-def test_grafts_beyond_twelve_only_from_those_we_dialled() -> None:
+def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only() -> None:
     harness = RouterHarness()
     harness.add_members(12)
     late, dialled = harness.add_peer("late"), harness.add_peer("dialled", outbound=True)
@@ -79,7 +79,7 @@ def test_grafts_beyond_twelve_only_from_those_we_dialled() -> None:
     assert dialled in harness.mesh and not harness.sent_to(dialled).rpcs
 
 
-def test_grafts_of_other_topics_and_repeated_ones_are_nothing() -> None:
+def test_grafts_of_other_topics_and_repeated_grafts_are_ignored() -> None:
     harness = RouterHarness()
     a = harness.add_peer("a")
     harness.receive_control(a, graft=[OTHER_TOPIC, "/else"])
@@ -88,7 +88,7 @@ def test_grafts_of_other_topics_and_repeated_ones_are_nothing() -> None:
     assert harness.mesh == [a] and not harness.sent_to(a).rpcs and harness.scorer.score(a) == 0.0
 
 
-def test_a_graft_within_the_backoff_is_misbehaviour() -> None:
+def test_a_graft_during_backoff_is_penalized() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.receive_control(a, prune=[Prune(TOPIC, 60)])
@@ -104,7 +104,7 @@ def test_a_graft_within_the_backoff_is_misbehaviour() -> None:
     assert a in harness.mesh and harness.scorer.snapshot(a).behaviour_penalty == 3
 
 
-def test_a_bad_peer_is_neither_kept_nor_taken() -> None:
+def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.scorer.add_penalty(a, 8)
@@ -119,7 +119,7 @@ def test_a_bad_peer_is_neither_kept_nor_taken() -> None:
     assert harness.router.meshes.backoff.blocks_graft(TOPIC, a)
 
 
-def test_we_do_not_graft_within_a_backoff() -> None:
+def test_no_graft_is_sent_during_backoff() -> None:
     harness = RouterHarness()
     a, b = harness.add_peer("a"), harness.add_peer("b")
     harness.receive_control(a, prune=[Prune(TOPIC, 30)])
@@ -132,7 +132,7 @@ def test_we_do_not_graft_within_a_backoff() -> None:
     assert set(harness.mesh) == {a, b}, "nobody's backoff is longer than an hour"
 
 
-def test_the_backoff_of_a_pruned_peer_is_ours_too() -> None:
+def test_our_own_prune_starts_a_backoff() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.receive_control(a, prune=[Prune(TOPIC)])
@@ -142,7 +142,7 @@ def test_the_backoff_of_a_pruned_peer_is_ours_too() -> None:
     assert harness.mesh == [a]
 
 
-def test_old_peers_are_not_told_of_backoff() -> None:
+def test_prune_to_v10_peers_has_no_backoff() -> None:
     harness = RouterHarness()
     harness.add_members(12)
     old = harness.add_peer("old", protocol=MESHSUB_10)
@@ -150,7 +150,7 @@ def test_old_peers_are_not_told_of_backoff() -> None:
     assert harness.sent_to(old).prune == [Prune(TOPIC)]
 
 
-def test_what_is_said_to_one_peer_is_not_said_to_the_next() -> None:
+def test_control_messages_are_sent_to_their_peer_only() -> None:
     harness = RouterHarness()
     a, b = harness.add_peer("a"), harness.add_peer("b", joins=False)
     harness.receive(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
@@ -161,7 +161,7 @@ def test_what_is_said_to_one_peer_is_not_said_to_the_next() -> None:
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == [OTHER_TOPIC]
 
 
-def test_joining_and_leaving() -> None:
+def test_join_and_leave() -> None:
     harness = RouterHarness()
     peers = harness.add_peers(10)
     for peer in peers:
@@ -176,7 +176,7 @@ def test_joining_and_leaving() -> None:
     assert set(harness.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
 
 
-def test_a_poor_mesh_is_improved_now_and_then() -> None:
+def test_opportunistic_grafting_improves_a_poor_mesh() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
     better = harness.add_peer("better")
@@ -188,7 +188,7 @@ def test_a_poor_mesh_is_improved_now_and_then() -> None:
 
 
 @pytest.mark.parametrize("scoring", list(PeerScoring))
-def test_a_mesh_of_good_peers_is_not_changed(scoring: PeerScoring) -> None:
+def test_opportunistic_grafting_leaves_a_good_mesh_unchanged(scoring: PeerScoring) -> None:
     harness = RouterHarness(scoring=scoring)
     members = harness.add_members(8)
     for number in range(4):

@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.gossipsub.message import MessageIdScheme, message_id
 TOPIC = "/optimism/10/3/blocks"
 
 
-def test_the_topic_is_part_of_op_nodes_ids() -> None:
+def test_op_node_ids_include_the_topic() -> None:
     content = b"a block"
     data = snappy.compress(content)
     expected = sha256(b"\x01\0\0\0" + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + content).digest()[:20]
@@ -18,7 +18,7 @@ def test_the_topic_is_part_of_op_nodes_ids() -> None:
     )
 
 
-def test_what_does_not_decompress_is_hashed_as_it_came() -> None:
+def test_undecompressable_data_is_hashed_raw() -> None:
     data = b"\xff\xff"
     content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]

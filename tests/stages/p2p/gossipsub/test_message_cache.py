@@ -5,7 +5,7 @@ from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, Messag
 A, B = b"a" * 20, b"b" * 20
 
 
-def test_told_for_three_windows_and_held_for_twelve() -> None:
+def test_messages_are_announced_for_three_windows_and_cached_for_twelve() -> None:
     cache = MessageCache(12, 3)
     cache.put(A, CachedMessage("t", b"frame"))
     for age in range(13):
@@ -17,7 +17,7 @@ def test_told_for_three_windows_and_held_for_twelve() -> None:
     assert len(cache) == 0
 
 
-def test_asks_are_counted_per_peer_and_a_message_is_held_once() -> None:
+def test_requests_are_counted_per_peer() -> None:
     cache = MessageCache(2, 1)
     for _ in range(3):
         cache.put(A, CachedMessage("t", b"frame"))

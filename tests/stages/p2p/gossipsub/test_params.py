@@ -5,7 +5,7 @@ from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, GossipParams,
 from tests.support.p2p_blocks import chain_config
 
 
-def test_numbers_of_op_node() -> None:
+def test_parameters_of_op_node() -> None:
     params = GossipParams()
     assert (params.d, params.d_lo, params.d_hi, params.d_lazy, params.d_score, params.d_out) == (8, 6, 12, 6, 4, 2)
     assert (params.heartbeat_interval, params.fanout_ttl, params.seen_ttl) == (

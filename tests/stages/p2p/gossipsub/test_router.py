@@ -21,7 +21,7 @@ from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, comp
 LARGE = bytes(range(256)) * 8
 
 
-def test_a_peer_is_told_of_our_topics() -> None:
+def test_hello_has_our_topics() -> None:
     harness = RouterHarness()
     harness.router.add_peer(b"a", MESHSUB_11, True, ["10.0.0.1"])
     assert harness.router.take_ready() == [b"a"] and harness.router.take_ready() == []
@@ -33,7 +33,7 @@ def test_a_peer_is_told_of_our_topics() -> None:
     assert harness.sent_to(b"a").rpcs == [] and harness.router.take_event_counts()[TraceEvent.JOIN] == 2
 
 
-def test_only_allowed_topics_are_kept() -> None:
+def test_only_allowed_topics_are_joined() -> None:
     harness = RouterHarness()
     a = harness.add_peer("a", joins=False)
     harness.receive(a, Rpc(subscriptions=[Subscription(f"/t/{n}", True) for n in range(1000)]))
@@ -45,14 +45,14 @@ def test_only_allowed_topics_are_kept() -> None:
     assert list(harness.router.topic_peers(OTHER_TOPIC)) == []
 
 
-def test_who_leaves_the_topic_leaves_the_mesh() -> None:
+def test_unsubscribing_leaves_the_mesh() -> None:
     harness = RouterHarness()
     a, _ = harness.add_members(2)
     harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, False)]))
     assert a not in harness.mesh
 
 
-def test_a_message_is_held_until_the_verdict() -> None:
+def test_a_message_is_forwarded_after_its_validation_result() -> None:
     harness = RouterHarness()
     a, b, c = harness.add_members(3)
     found = harness.receive_message(a, b"block")
@@ -67,7 +67,7 @@ def test_a_message_is_held_until_the_verdict() -> None:
 
 
 @pytest.mark.parametrize("verdict", [ValidationResult.IGNORE, ValidationResult.REJECT])
-def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
+def test_ignored_and_rejected_messages_are_not_forwarded(verdict: ValidationResult) -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     (incoming,) = harness.receive_message(a, b"block")
@@ -79,7 +79,7 @@ def test_what_is_not_accepted_goes_nowhere(verdict: ValidationResult) -> None:
     assert harness.scorer.score(a) == 0.0, "topics are not scored"
 
 
-def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
+def test_a_duplicate_during_validation_is_delivered_once() -> None:
     harness = RouterHarness()
     a, b, c = harness.add_members(3)
     (incoming,) = harness.receive_message(a, b"block")
@@ -90,7 +90,7 @@ def test_brought_by_two_while_it_is_judged_it_is_delivered_once() -> None:
     assert (counts[TraceEvent.DUPLICATE_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (2, 1)
 
 
-def test_several_messages_in_one() -> None:
+def test_several_messages_in_one_rpc() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     found = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, compressed(bytes([n]))) for n in range(5)]))
@@ -100,20 +100,20 @@ def test_several_messages_in_one() -> None:
     assert len(harness.sent_to(b).messages) == 5
 
 
-def test_messages_of_topics_not_joined_are_not_heard() -> None:
+def test_messages_of_other_topics_are_ignored() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     assert harness.receive_message(a, b"block", OTHER_TOPIC) == [] == harness.receive_message(a, b"block", "/else")
 
 
-def test_what_does_not_decompress_is_judged_as_such() -> None:
+def test_undecompressable_messages_are_validated_as_such() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, b"\xff\xff")]))
     assert incoming.content is SnappyFailure.NO_LENGTH
 
 
-def test_authored_messages_are_refused_unseen() -> None:
+def test_signed_messages_are_rejected_without_validation() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     raw = encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, compressed(b"block"))]))
@@ -124,7 +124,7 @@ def test_authored_messages_are_refused_unseen() -> None:
     assert len(harness.receive_message(b, b"block")) == 1
 
 
-def test_verdicts_that_do_not_come_are_given_up() -> None:
+def test_validation_times_out_to_ignore() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     (incoming,) = harness.receive_message(a, b"block")
@@ -136,7 +136,7 @@ def test_verdicts_that_do_not_come_are_given_up() -> None:
     )
 
 
-def test_a_block_that_comes_again() -> None:
+def test_a_message_seen_again_after_its_ttl() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.accept(a, b"block")
@@ -174,7 +174,7 @@ def test_publishing_is_flooded_where_that_is_configured() -> None:
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) == 9
 
 
-def test_floodsub_peers_are_sent_everything_and_are_in_no_mesh() -> None:
+def test_floodsub_peers_get_everything_and_are_in_no_mesh() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     old = harness.add_peer("old", protocol=FLOODSUB)
@@ -184,7 +184,7 @@ def test_floodsub_peers_are_sent_everything_and_are_in_no_mesh() -> None:
     assert old not in harness.mesh and not harness.sent_to(old).rpcs
 
 
-def test_large_messages_are_not_wanted_from_the_others_at_once() -> None:
+def test_idontwant_is_sent_for_large_messages() -> None:
     harness = RouterHarness()
     a, b, c = harness.add_members(3)
     old = harness.add_peer("old", protocol=MESHSUB_11)
@@ -198,7 +198,7 @@ def test_large_messages_are_not_wanted_from_the_others_at_once() -> None:
     assert not harness.sent_to(b).rpcs
 
 
-def test_what_a_peer_does_not_want_it_is_not_sent() -> None:
+def test_messages_are_not_sent_after_idontwant() -> None:
     harness = RouterHarness()
     a, b, c = harness.add_members(3)
     harness.receive_control(b, idontwant=[id_of(b"block")])
@@ -209,7 +209,7 @@ def test_what_a_peer_does_not_want_it_is_not_sent() -> None:
     assert harness.sent_to(c).messages
 
 
-def test_urgent_messages_pass_the_others() -> None:
+def test_urgent_frames_are_sent_first() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.accept(a, b"block")
@@ -219,7 +219,7 @@ def test_urgent_messages_pass_the_others() -> None:
     assert rpcs[0].control.idontwant and rpcs[1].messages
 
 
-def test_queues_are_bounded_and_what_matters_is_sent_later() -> None:
+def test_queues_are_bounded_and_prune_is_sent_later() -> None:
     harness = RouterHarness(GossipParams(outbound_queue_size=4))
     a, b = harness.add_members(2)
     for number in range(6):
@@ -237,7 +237,7 @@ def test_queues_are_bounded_and_what_matters_is_sent_later() -> None:
     assert not harness.sent_to(b).prune
 
 
-def test_a_graft_that_found_no_room_is_sent_while_it_is_true() -> None:
+def test_a_graft_that_found_no_room_is_sent_while_it_holds() -> None:
     harness = RouterHarness(GossipParams(outbound_queue_size=1))
     a, b = harness.add_peer("a"), harness.add_peer("b")
     for peer in (a, b):
@@ -250,7 +250,7 @@ def test_a_graft_that_found_no_room_is_sent_while_it_is_true() -> None:
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == []
 
 
-def test_our_topics_are_told_again_when_the_queue_was_full() -> None:
+def test_hello_is_repeated_after_a_full_queue() -> None:
     harness = RouterHarness(GossipParams(outbound_queue_size=1))
     a = harness.add_peer("a")
     harness.router.join(OTHER_TOPIC)
@@ -267,14 +267,14 @@ def test_frames_are_shared_between_queues() -> None:
     assert harness.router.next_frame(b) is harness.router.next_frame(c)
 
 
-def test_a_message_too_large_for_anybody_is_not_sent() -> None:
+def test_a_frame_above_the_limit_is_not_sent() -> None:
     harness = RouterHarness()
     harness.add_members(8)
     chance = bytes(10 << 20)
     assert harness.router.publish(TOPIC, b"\xff" + chance, harness.now) == 0
 
 
-def test_a_graylisted_peer_is_not_listened_to() -> None:
+def test_a_graylisted_peer_is_ignored() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.scorer.add_penalty(a, 8)
@@ -286,7 +286,7 @@ def test_a_graylisted_peer_is_not_listened_to() -> None:
     assert len(harness.receive_message(b, b"block")) == 1
 
 
-def test_topics_told_before_we_can_write() -> None:
+def test_subscriptions_before_add_peer_are_kept() -> None:
     harness = RouterHarness()
     early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [PubsubMessage(TOPIC, compressed(b"block"))])
     assert harness.receive(b"early", early) == []
@@ -299,7 +299,7 @@ def test_topics_told_before_we_can_write() -> None:
     assert len(harness.router._early_subscriptions) == 999
 
 
-def test_peers_that_come_again_and_go() -> None:
+def test_peers_that_reconnect_and_leave() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.router.add_peer(a, MESHSUB_10, True, ["10.0.0.1"])
@@ -318,7 +318,7 @@ def test_peers_that_come_again_and_go() -> None:
     ) and not harness.router.take_event_counts()
 
 
-def test_what_is_malformed_is_said() -> None:
+def test_malformed_rpcs_are_reported() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     found = harness.router.receive_rpc(a, b"\x12\x05ab", harness.now)

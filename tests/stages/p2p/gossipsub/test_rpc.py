@@ -54,7 +54,7 @@ def test_round_trip(subscriptions: list[Subscription], messages: list[PubsubMess
     assert listed(decode_rpc(encode_rpc(rpc))) == listed(rpc)
 
 
-def test_bytes_as_others_write_them() -> None:
+def test_bytes_of_other_implementations() -> None:
     """By hand, from the protobuf definition in the Gossipsub specifications."""
     written = {
         b"\x0a\x07\x08\x01\x12\x03t/0": Rpc(subscriptions=[Subscription("t/0", True)]),
@@ -70,7 +70,7 @@ def test_bytes_as_others_write_them() -> None:
         assert listed(decode_rpc(raw)) == listed(rpc)
 
 
-def test_a_frame_has_its_length_before_it() -> None:
+def test_a_frame_is_length_prefixed() -> None:
     rpc = Rpc(messages=[PubsubMessage("t", bytes(300))])
     body = encode_rpc(rpc)
     assert encode_frame(rpc) == varint.encode(len(body)) + body
@@ -78,13 +78,13 @@ def test_a_frame_has_its_length_before_it() -> None:
 
 @pytest.mark.parametrize("field", [1, 3, 5, 6])
 @pytest.mark.parametrize("value", [b"", b"x"])
-def test_authored_messages_are_marked(field: int, value: bytes) -> None:
+def test_signed_messages_are_marked(field: int, value: bytes) -> None:
     message = protobuf.bytes_field(2, b"data") + protobuf.bytes_field(4, "t")
     assert not decode_rpc(protobuf.bytes_field(2, message)).messages[0].is_signed
     assert decode_rpc(protobuf.bytes_field(2, message + protobuf.bytes_field(field, value))).messages[0].is_signed
 
 
-def test_what_is_missing_or_not_text() -> None:
+def test_missing_and_non_utf8_topics() -> None:
     assert decode_rpc(protobuf.bytes_field(2, b"")).messages == (PubsubMessage("", b""),)
     odd = decode_rpc(protobuf.bytes_field(2, protobuf.bytes_field(4, b"\xff\xfe")))
     assert odd.messages[0].topic == "\ufffd\ufffd"
@@ -93,7 +93,7 @@ def test_what_is_missing_or_not_text() -> None:
     )
 
 
-def test_control_parts_add_up() -> None:
+def test_repeated_control_parts_are_merged() -> None:
     raw = b"".join(encode_rpc(Rpc(control=ControlMessage(graft=[topic]))) for topic in "ab")
     assert list(decode_rpc(raw).control.graft) == ["a", "b"]
 
@@ -111,7 +111,7 @@ def test_control_parts_add_up() -> None:
         b"\x0b\x00",
     ],
 )
-def test_what_is_malformed(raw: bytes) -> None:
+def test_malformed_rpcs_are_rejected(raw: bytes) -> None:
     with pytest.raises(RpcDecodeError):
         decode_rpc(raw)
 
@@ -127,7 +127,7 @@ def test_fields_are_bounded_over_all_parts() -> None:
         decode_rpc(protobuf.bytes_field(2, b"") * (MAX_FIELDS + 1))
 
 
-def test_no_bytes_do_harm() -> None:
+def test_any_bytes_decode_or_raise() -> None:
     chance = random.Random(2)
     control = ControlMessage([IHave("t", [b"a" * 20] * 3)], [b"b" * 20], ["t"], [Prune("t", 60)], [b"c" * 20])
     good = encode_rpc(Rpc([Subscription("t", True)], [PubsubMessage("t", b"data")], control))
@@ -142,7 +142,7 @@ def test_no_bytes_do_harm() -> None:
             continue
 
 
-def test_what_a_stranger_appends_to_a_good_message_does_no_harm() -> None:
+def test_fields_appended_to_a_valid_message_are_ignored() -> None:
     """Other nodes keep fields that they do not know and pass them on: a good peer must not be cut off for them."""
     good = protobuf.bytes_field(2, b"block") + protobuf.bytes_field(4, "topic")
     group = b"\x7b\x08\x01\x7c"

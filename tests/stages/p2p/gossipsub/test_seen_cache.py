@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
-def test_against_a_slow_memory(steps: list[tuple[int, float, bool]]) -> None:
+def test_against_a_slow_model(steps: list[tuple[int, float, bool]]) -> None:
     cache: SeenCache[int] = SeenCache(65.0, 1000)
     ends: dict[int, float] = {}
     now = 0.0
@@ -24,7 +24,7 @@ def test_against_a_slow_memory(steps: list[tuple[int, float, bool]]) -> None:
         assert len(cache) >= sum(end > now for end in ends.values())
 
 
-def test_memory_is_bounded_and_ends() -> None:
+def test_the_cache_is_bounded_and_expires() -> None:
     cache: SeenCache[int] = SeenCache(65.0, 100)
     for key in range(1000):
         cache.add(key, key / 1000)

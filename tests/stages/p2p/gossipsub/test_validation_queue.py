@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from tests.support.gossip_routers import TOPIC, RouterHarness, compressed
 
 
-def test_waiting_messages_are_bounded_and_can_come_again() -> None:
+def test_pending_messages_are_bounded_and_may_come_again() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     held = [
@@ -25,7 +25,7 @@ def test_waiting_messages_are_bounded_and_can_come_again() -> None:
     assert len(harness.receive_message(a, b"late")) == 1, "what found no room was not marked as seen"
 
 
-def test_waiting_messages_are_bounded_in_bytes() -> None:
+def test_pending_messages_are_bounded_in_bytes() -> None:
     harness = RouterHarness()
     peers = harness.add_members(8)
     bomb = compressed(bytes(MAX_BYTES - 1000))
@@ -38,7 +38,7 @@ def test_waiting_messages_are_bounded_in_bytes() -> None:
     assert harness.router.validation_queue.pending.bytes == 0
 
 
-def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() -> None:
+def test_a_peer_without_wasted_bytes_budget_is_ignored_until_the_next_heartbeat() -> None:
     params = GossipParams(wasted_bytes_budget=1_000_000, wasted_bytes_refill=200_000)
     harness = RouterHarness(params)
     a, b = harness.add_members(2)
@@ -53,7 +53,7 @@ def test_a_peer_that_only_repeats_is_not_listened_to_until_the_next_heartbeat() 
     assert harness.router.peers.states[a].wasted_bytes_budget == 1_000_000
 
 
-def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
+def test_rejected_messages_are_charged_to_all_senders() -> None:
     harness = RouterHarness(GossipParams(wasted_bytes_budget=1_000_000))
     a, b, c = harness.add_members(3)
     (incoming,) = harness.receive_message(a, bytes(50_000))
@@ -63,7 +63,7 @@ def test_refused_messages_are_charged_to_all_who_brought_them() -> None:
     assert left[0] < 1_000_000 - 50_000 and left[1] < left[0] and left[2] == 1_000_000
 
 
-def test_bombs_cost_their_size_once_and_then_nothing() -> None:
+def test_bombs_are_charged_once() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     unpacked = 0

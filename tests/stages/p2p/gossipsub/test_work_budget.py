@@ -5,7 +5,7 @@ from rollup_node.stages.p2p.gossipsub.work_budget import MAX_SAVED, MIN_PEERS, T
 A, B = b"a", b"b"
 
 
-def test_a_debt_is_paid_at_the_rate_of_a_share() -> None:
+def test_debt_is_repaid_at_the_rate_of_a_share() -> None:
     shares = WorkBudget()
     assert shares.delay(A, 0.0) == 0.0
     shares.charge(A, 0.1, 0.0)
@@ -14,14 +14,14 @@ def test_a_debt_is_paid_at_the_rate_of_a_share() -> None:
     assert shares.delay(A, 2.0) == 0.0 and shares.delay(B, 0.0) == 0.0
 
 
-def test_the_more_peers_the_smaller_the_share() -> None:
+def test_the_share_shrinks_with_more_peers() -> None:
     shares = WorkBudget()
     for number in range(4 * MIN_PEERS):
         shares.charge(bytes([number]), 0.1, 0.0)
     assert shares.delay(b"\x00", 0.0) == pytest.approx(0.1 * 4 * MIN_PEERS / TOTAL_SHARE)
 
 
-def test_little_is_saved() -> None:
+def test_savings_are_bounded() -> None:
     shares = WorkBudget()
     shares.charge(A, 0.0, 0.0)
     shares.charge(A, MAX_SAVED, 1e6)
@@ -30,7 +30,7 @@ def test_little_is_saved() -> None:
     assert shares.delay(A, 1e6) > 0.0
 
 
-def test_who_is_gone_is_forgotten() -> None:
+def test_removed_peers_are_forgotten() -> None:
     shares = WorkBudget()
     shares.charge(A, 1.0, 0.0)
     shares.remove_peer(A)

@@ -10,19 +10,19 @@ from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 HERE, THERE = parse_multiaddr("/ip4/192.0.2.1/tcp/9222"), parse_multiaddr("/ip6/2001:db8::1/tcp/1")
 
 
-def test_what_is_written_is_read() -> None:
+def test_round_trip() -> None:
     raw = identify.encode(b"key", [HERE, THERE], ["/a/1", "/b/1"], THERE, "optimism")
     assert identify.decode(raw) == IdentifyMessage(
         b"key", (HERE, THERE), ("/a/1", "/b/1"), THERE, "ipfs/0.1.0", "optimism"
     )
 
 
-def test_what_is_missing_is_nothing() -> None:
+def test_missing_fields_are_none() -> None:
     assert identify.decode(b"") == IdentifyMessage(None, (), (), None, None, None)
     assert identify.encode(b"k", [], [], None, "a") == bytes.fromhex("0a016b2a0a697066732f302e312e30320161")
 
 
-def test_unknown_addresses_are_left_out() -> None:
+def test_unsupported_addresses_are_skipped() -> None:
     quic = bytes.fromhex("04c000020191020001cd03")
     raw = protobuf.bytes_field(2, quic) + protobuf.bytes_field(2, HERE.encode()) + protobuf.bytes_field(4, quic)
     found = identify.decode(raw)
@@ -44,7 +44,7 @@ def test_lists_and_texts_are_bounded() -> None:
         identify.decode(protobuf.varint_field(9, 1) * 2000)
 
 
-def test_a_push_changes_what_it_names() -> None:
+def test_a_push_merges_its_fields() -> None:
     before = identify.decode(identify.encode(b"key", [HERE], ["/a/1"], THERE, "optimism"))
     push = identify.decode(protobuf.bytes_field(3, "/b/1"))
     after = identify.merge_push(before, push)
@@ -53,7 +53,7 @@ def test_a_push_changes_what_it_names() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     try:
         identify.decode(raw)
     except IdentifyError:

@@ -33,7 +33,7 @@ def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedCon
 
 
 @given(st.booleans(), st.booleans(), st.lists(st.integers(1, 60), max_size=60))
-def test_upgrades_work_however_the_bytes_are_cut(early: bool, their_early: bool, sizes: list[int]) -> None:
+def test_upgrades_work_however_the_bytes_are_split(early: bool, their_early: bool, sizes: list[int]) -> None:
     ours, theirs = run(*ends(early, their_early, THEIRS.peer_id), sizes)
     assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
     assert ours.early_data == theirs.early_data == b""
@@ -42,7 +42,7 @@ def test_upgrades_work_however_the_bytes_are_cut(early: bool, their_early: bool,
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_bytes_right_after_the_upgrade_are_kept(early: bool) -> None:
+def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
     """The dialler may send its first streams together with the last encode_line of its upgrade."""
     ours, theirs = ends(early, early)
     result = None
@@ -54,12 +54,12 @@ def test_bytes_right_after_the_upgrade_are_kept(early: bool) -> None:
     assert found is not None and found.early_data == b"first stream"
 
 
-def test_the_wrong_peer_is_refused() -> None:
+def test_an_unexpected_peer_is_rejected() -> None:
     with pytest.raises(NoiseError):
         run(*ends(expected=OURS.peer_id), [])
 
 
-def test_other_protocols_are_refused() -> None:
+def test_other_protocols_are_rejected() -> None:
     ours, theirs = ends()
     with pytest.raises(MultistreamError):
         ours.receive_data(encode_line("/multistream/1.0.0") + encode_line("na"))
@@ -68,7 +68,7 @@ def test_other_protocols_are_refused() -> None:
 
 
 @given(st.booleans(), st.binary(max_size=300))
-def test_any_bytes_are_taken_or_refused(initiator: bool, raw: bytes) -> None:
+def test_any_bytes_are_accepted_or_raise(initiator: bool, raw: bytes) -> None:
     ours, theirs = ends()
     end = ours if initiator else theirs
     for data in (raw, encode_line("/multistream/1.0.0") + encode_line("/noise") + raw):

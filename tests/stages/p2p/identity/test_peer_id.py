@@ -89,7 +89,7 @@ def test_our_own_identity() -> None:
 
 
 @pytest.mark.parametrize("secret", [b"", bytes(32), b"\xff" * 32, b"\x01" * 31, b"\x01" * 33])
-def test_bad_secrets_are_refused(secret: bytes) -> None:
+def test_malformed_secrets_are_rejected(secret: bytes) -> None:
     with pytest.raises(IdentityError):
         NetworkIdentity(secret)
 
@@ -103,13 +103,13 @@ def test_the_key_in_a_peer_id() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Qm", "0" * 46, "b" + "a" * 50, "16Uiu2HA", "z" * 200, "bafybeig", "bafzaaj1"])
-def test_texts_that_are_no_peer_id(text: str) -> None:
+def test_malformed_peer_ids_are_rejected(text: str) -> None:
     with pytest.raises(IdentityError):
         parse_peer_id(text)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_peer_id_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_a_peer_id_or_raise(raw: bytes) -> None:
     try:
         peer = validate_peer_id(raw)
     except IdentityError:
@@ -118,7 +118,7 @@ def test_any_bytes_are_a_peer_id_or_refused(raw: bytes) -> None:
 
 
 @given(st.integers(0, 5), st.binary(max_size=120), st.binary(max_size=80))
-def test_any_key_verifies_without_failing(kind: int, data: bytes, signature: bytes) -> None:
+def test_verify_never_raises(kind: int, data: bytes, signature: bytes) -> None:
     try:
         key = decode_public_key(PublicKey(kind, data).encode())
     except IdentityError:
@@ -128,6 +128,6 @@ def test_any_key_verifies_without_failing(kind: int, data: bytes, signature: byt
 
 
 @pytest.mark.parametrize("point", [b"", b"\x02" * 32, b"\x04" + b"\x01" * 64, b"\x07" * 33])
-def test_points_off_the_curve_are_refused(point: bytes) -> None:
+def test_points_off_the_curve_are_rejected(point: bytes) -> None:
     with pytest.raises(IdentityError):
         secp256k1_public_key(point)

@@ -113,7 +113,7 @@ class End:
 
 
 @given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
-def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[Action], sizes: list[int]) -> None:
+def test_two_ends_agree_however_the_bytes_are_split(one: list[Action], two: list[Action], sizes: list[int]) -> None:
     ours, theirs = (End(session) for session in pair())
     turns = max(len(one), len(two))
     for turn in range(turns):
@@ -134,7 +134,7 @@ def test_two_ends_agree_however_the_bytes_are_cut(one: list[Action], two: list[A
     assert set(ours.session.streams) - over == set(theirs.session.streams) - over
 
 
-def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
+def test_windows_bound_sending_and_receiving() -> None:
     ours, theirs = pair()
     stream = ours.open_stream()
     data = memoryview(bytes(2 * INITIAL_WINDOW))
@@ -153,14 +153,14 @@ def test_windows_bound_what_is_sent_and_what_is_taken() -> None:
     assert ours.send_window(stream) == INITIAL_WINDOW // 2
 
 
-def test_more_than_the_window_is_a_violation() -> None:
+def test_data_beyond_the_window_is_a_violation() -> None:
     session, stream = opened()
     session.receive_data(frame(0, 0, stream, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
     with pytest.raises(YamuxError, match="window of 0"):
         session.receive_data(frame(0, 0, stream, 1))
 
 
-def test_a_violation_shows_in_the_header_before_any_body() -> None:
+def test_a_violation_is_detected_in_the_header() -> None:
     session, stream = opened()
     with pytest.raises(YamuxError):
         session.receive_data(frame(0, 0, stream, INITIAL_WINDOW + 1))
@@ -182,13 +182,13 @@ def test_a_violation_shows_in_the_header_before_any_body() -> None:
         b"GET / HTTP/1.1",
     ],
 )
-def test_violations_are_refused(raw: bytes) -> None:
+def test_violations_raise(raw: bytes) -> None:
     session, _ = opened()
     with pytest.raises(YamuxError):
         session.receive_data(raw)
 
 
-def test_streams_end_in_each_direction_alone() -> None:
+def test_each_direction_of_a_stream_closes_alone() -> None:
     session, stream = opened()
     session.close_stream(stream)
     assert session.send_data(stream, memoryview(b"late")) == 0
@@ -197,7 +197,7 @@ def test_streams_end_in_each_direction_alone() -> None:
     assert session.receive_data(frame(1, FIN, stream, 0)) == []
 
 
-def test_data_and_flags_may_come_together() -> None:
+def test_data_frames_may_carry_flags() -> None:
     session = YamuxSession(initiator=False)
     assert session.receive_data(frame(0, SYN | FIN, 3, 2, b"hi")) == [
         StreamOpened(3),
@@ -208,7 +208,7 @@ def test_data_and_flags_may_come_together() -> None:
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
 
 
-def test_a_reset_stream_takes_nothing_more() -> None:
+def test_a_reset_stream_sends_nothing() -> None:
     session, stream = opened()
     session.reset_stream(stream)
     taken(session)
@@ -219,7 +219,7 @@ def test_a_reset_stream_takes_nothing_more() -> None:
     assert session.data_to_send() == []
 
 
-def test_streams_of_the_other_end_are_bounded() -> None:
+def test_inbound_streams_are_bounded() -> None:
     session = YamuxSession(initiator=False, max_inbound_streams=2)
     assert session.receive_data(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
         StreamOpened(1),
@@ -233,7 +233,7 @@ def test_streams_of_the_other_end_are_bounded() -> None:
     assert session.receive_data(frame(1, SYN, 9, 0)) == []
 
 
-def test_pings_and_goodbyes() -> None:
+def test_ping_and_go_away() -> None:
     session, stream = opened()
     assert session.receive_data(frame(2, ACK, 0, 5)) == [PingAckReceived(5)]
     assert session.receive_data(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
@@ -243,7 +243,7 @@ def test_pings_and_goodbyes() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
+def test_any_bytes_are_accepted_or_raise(raw: bytes) -> None:
     session, _ = opened()
     try:
         session.receive_data(raw)
@@ -252,7 +252,7 @@ def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
     assert len(session.streams) <= 129
 
 
-def test_frames_that_cost_more_than_they_bring_are_counted() -> None:
+def test_small_frames_are_counted() -> None:
     session = YamuxSession(initiator=False)
     session.receive_data(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
     assert session.small_frames == 1, "opens a stream"

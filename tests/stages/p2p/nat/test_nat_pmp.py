@@ -43,19 +43,19 @@ def test_answers() -> None:
         ("00820000" + "00000064", "8 bytes"),
     ],
 )
-def test_answers_to_something_else(answer: str, problem: str) -> None:
+def test_unrelated_responses_are_rejected(answer: str, problem: str) -> None:
     with pytest.raises(NatPmpError, match=problem):
         parse_mapping(bytes.fromhex(answer), TransportProtocol.TCP, 9222)
 
 
 @pytest.mark.parametrize(("code", "problem"), [(2, "not authorized"), (4, "resources"), (77, "code 77")])
-def test_refusals(code: int, problem: str) -> None:
+def test_error_responses(code: int, problem: str) -> None:
     with pytest.raises(NatPmpResultError, match=problem):
         parse_external_address(bytes((0, 128, 0, code)) + bytes(8))
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_an_answer_or_an_error(answer: bytes) -> None:
+def test_any_bytes_parse_or_raise(answer: bytes) -> None:
     for read in (parse_external_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
         try:
             read(answer)

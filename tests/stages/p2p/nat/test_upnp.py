@@ -39,7 +39,7 @@ def fault(code: int, description: str) -> bytes:
     )
 
 
-def test_a_search_and_its_answer() -> None:
+def test_search_and_response() -> None:
     request = upnp.search_request(upnp.DEVICES[0])
     assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
     assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
@@ -58,7 +58,7 @@ def test_a_search_and_its_answer() -> None:
         "",
     ],
 )
-def test_a_router_may_name_no_other_host(location: str) -> None:
+def test_a_gateway_may_not_name_another_host(location: str) -> None:
     with pytest.raises(UpnpError):
         upnp.parse_search_response(answer_to_search(location), ROUTER)
 
@@ -81,7 +81,7 @@ def test_a_description() -> None:
         (b"/ctl", b"/" + b"c" * (1 << 16)),
     ],
 )
-def test_descriptions_that_are_refused(change: tuple[bytes, bytes]) -> None:
+def test_malformed_descriptions_are_rejected(change: tuple[bytes, bytes]) -> None:
     with pytest.raises(UpnpError):
         upnp.parse_description(DESCRIPTION.replace(*change), URL)
 
@@ -111,7 +111,7 @@ def test_calls_are_soap() -> None:
     assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
-def test_answers_to_calls() -> None:
+def test_responses_to_calls() -> None:
     given = envelope(
         f"<u:GetExternalIPAddressResponse xmlns:u='{SERVICE}'><NewExternalIPAddress>8.8.4.4"
         "</NewExternalIPAddress></u:GetExternalIPAddressResponse>"
@@ -125,7 +125,7 @@ def test_answers_to_calls() -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
+def test_any_bytes_parse_or_raise(raw: bytes) -> None:
     for read in (
         upnp.parse_response,
         upnp.parse_external_ip,
@@ -139,7 +139,7 @@ def test_any_bytes_are_an_answer_or_an_error(raw: bytes) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_any_text_in_a_description_is_read_or_refused(service: str, url: str) -> None:
+def test_any_description_parses_or_raises(service: str, url: str) -> None:
     def element(name: str, text: str) -> ElementTree.Element:
         made = ElementTree.Element(name)
         made.text = text

@@ -43,7 +43,7 @@ async def flood(stream: Stream) -> None:
         await stream.write(varint.encode(len(COSTLY)) + COSTLY)
 
 
-def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
+def test_floods_delay_themselves_and_not_blocks(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with (
@@ -78,7 +78,7 @@ def test_floods_wait_for_themselves_and_blocks_go_on(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
     """A stream that opens in the same breath in which its connection ends finds nobody any more."""
 
     async def scene() -> None:
@@ -107,7 +107,7 @@ def test_who_leaves_at_once_leaves_nothing(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_the_mesh_of_blocks_of_now_is_protected(tmp_path: Path) -> None:
+def test_the_mesh_of_the_present_topic_is_protected(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node:

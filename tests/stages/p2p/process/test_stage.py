@@ -21,7 +21,7 @@ from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, run_s
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
 
 
-def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
+def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
     """Three nodes in a row: each block comes to both others once, in order, and never back."""
 
     async def scene() -> None:
@@ -49,7 +49,7 @@ def test_blocks_go_round_and_are_delivered_once(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path: Path) -> None:
+def test_a_block_is_published_once_and_sent_to_a_restarted_engine(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node:
@@ -70,7 +70,7 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
     run_scenario(scene)
 
 
-def test_why_a_block_is_not_published(tmp_path: Path) -> None:
+def test_publish_errors(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node:
@@ -85,7 +85,7 @@ def test_why_a_block_is_not_published(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_signer_that_rotates_is_followed(tmp_path: Path) -> None:
+def test_a_signer_change_is_followed(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with (
@@ -139,7 +139,7 @@ def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: py
     run_scenario(scene)
 
 
-def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
+def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
     """One peer lacks all, one cannot say, one gives blocks of another chain: the fourth fills the gap."""
 
     async def scene() -> None:
@@ -181,7 +181,7 @@ def test_peers_that_have_nothing_or_lie(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("request_bytes", [b"", bytes(7)])
-def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
+def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with (
@@ -199,7 +199,7 @@ def test_a_request_cut_short_is_told_of_an_unknown_error(tmp_path: Path, request
     run_scenario(scene)
 
 
-def test_without_the_sync_protocol_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_the_sync_protocol_nothing_is_requested(tmp_path: Path) -> None:
     async def scene() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path, sync_req_resp=False).running() as node:
             node.engine.send(UnsafeBlocksRequest(0, GapEnd(9, b"\x01" * 32, b"\x02" * 32)))
@@ -209,7 +209,7 @@ def test_without_the_sync_protocol_nothing_is_asked(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
+def test_a_broken_gossip_stream_is_reopened(tmp_path: Path) -> None:
     """Both gossip streams are cut again and again; the nodes greet each other anew, and blocks go on."""
 
     async def scene() -> None:
@@ -231,7 +231,7 @@ def test_what_breaks_a_stream_is_mended(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_discovery_brings_peers_together(tmp_path: Path) -> None:
+def test_discovery_connects_peers(tmp_path: Path) -> None:
     """Three nodes know only the first by its record; the second and third find each other."""
 
     async def scene() -> None:
@@ -268,7 +268,7 @@ def free_udp_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_calls_of_operators(tmp_path: Path) -> None:
+def test_opp2p_methods(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         async with P2pNode(1, rollup, tmp_path).running() as node, P2pNode(2, rollup, tmp_path).running() as other:
@@ -333,7 +333,7 @@ def test_a_blocked_network_cuts_a_node_off(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_port_that_is_taken_is_waited_for(tmp_path: Path) -> None:
+def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
     async def scene() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -349,7 +349,7 @@ def test_a_port_that_is_taken_is_waited_for(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_peer_store_that_cannot_be_used_costs_memory_alone(tmp_path: Path) -> None:
+def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a text of the user's")
 
     async def scene() -> None:
@@ -362,7 +362,7 @@ def test_a_peer_store_that_cannot_be_used_costs_memory_alone(tmp_path: Path) -> 
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
 
-def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
+def test_scores_and_bans_survive_a_restart(tmp_path: Path) -> None:
     rollup = chain_of_now()
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "ban_threshold": -10.0}
 
@@ -391,7 +391,7 @@ def test_scores_and_bans_outlive_the_process(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_a_diagnosis_names_what_matters(tmp_path: Path) -> None:
+def test_diagnosis(tmp_path: Path) -> None:
     async def scene() -> None:
         rollup = chain_of_now()
         nobody = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
@@ -411,7 +411,7 @@ def test_a_diagnosis_names_what_matters(tmp_path: Path) -> None:
     run_scenario(scene)
 
 
-def test_many_peers_of_one_machine_are_no_crowd() -> None:
+def test_loopback_peers_are_exempt_from_colocation() -> None:
     """Only other machines are watched for many peers at one address."""
     from rollup_node.stages.p2p.process.stage import is_own_machine
 

@@ -35,7 +35,7 @@ def test_round_trip(version: int) -> None:
     assert isinstance(payload_by_number.decode_response(config, 6, response), RequestFailed)
 
 
-def test_refusals() -> None:
+def test_error_responses() -> None:
     config = chain_config()
     for code in (ResultCode.NOT_FOUND, ResultCode.INVALID_REQUEST, ResultCode.UNKNOWN_ERROR):
         assert payload_by_number.encode_error(code) == bytes([code])
@@ -47,7 +47,7 @@ def response_of(part: bytes, kind: int = 1) -> bytes:
     return b"\0" + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
 
-def test_what_is_no_block() -> None:
+def test_malformed_responses_fail() -> None:
     config, payload = chain_config(), block(4, 5)
     part = block_message.encode_signed_part(payload, 4)
     good = response_of(part)
@@ -70,7 +70,7 @@ def test_what_is_no_block() -> None:
         assert isinstance(payload_by_number.decode_response(config, 5, each), RequestFailed)
 
 
-def test_the_hash_is_left_to_who_knows_which_to_expect() -> None:
+def test_the_block_hash_is_not_checked() -> None:
     config = chain_config()
     forged = msgspec.structs.replace(block(4, 5), state_root=bytes(32))
     assert payload_by_number.decode_response(config, 5, payload_by_number.encode_block(config, forged)) == BlockFound(
@@ -78,7 +78,7 @@ def test_the_hash_is_left_to_who_knows_which_to_expect() -> None:
     )
 
 
-def test_no_bytes_do_harm() -> None:
+def test_any_bytes_decode_or_raise() -> None:
     config, chance = chain_config(), random.Random(4)
     good = payload_by_number.encode_block(config, block(4, 5))
     for _ in range(400):

@@ -74,7 +74,7 @@ class Peers:
         return [payload.block_number for payload in self.got]
 
 
-def test_a_gap_is_filled_from_the_top() -> None:
+def test_a_gap_is_filled_from_the_top_down() -> None:
     peers = Peers(3)
     peers.want(10, 30)
     peers.run(10.0)
@@ -84,14 +84,14 @@ def test_a_gap_is_filled_from_the_top() -> None:
     assert peers.planner.next_requests(peers.now) == [] and peers.planner.delay(peers.now) is None
 
 
-def test_nothing_to_do() -> None:
+def test_an_empty_range_requests_nothing() -> None:
     peers = Peers(2)
     assert peers.planner.next_requests(0.0) == []
     peers.want(29, 30)
     assert peers.planner.wanted == 0 and peers.planner.next_requests(0.0) == []
 
 
-def test_answers_in_any_order() -> None:
+def test_responses_in_any_order() -> None:
     peers = Peers(15)
     peers.want(10, 26)
     requests = peers.planner.next_requests(peers.now)
@@ -115,7 +115,7 @@ def test_a_long_gap_is_filled_part_by_part() -> None:
     assert all(peers.scores.counts(name).rejected_payloads == 0 for name in peers.names)
 
 
-def test_limits_of_the_servers_are_kept() -> None:
+def test_the_servers_rate_limits_are_kept() -> None:
     peers = Peers(1)
     peers.want(100, 200)
     peers.run(0.5)
@@ -138,7 +138,7 @@ def test_one_request_at_a_time_to_a_peer() -> None:
     assert peers.planner.next_requests(peers.now) == [BlockRequest(first[0].peer, 27)]
 
 
-def test_a_failure_sends_the_number_to_another() -> None:
+def test_a_failed_number_is_requested_from_another_peer() -> None:
     peers = Peers(3)
     peers.behaviour[peers.names[0]] = "fails"
     peers.want(10, 20)
@@ -149,7 +149,7 @@ def test_a_failure_sends_the_number_to_another() -> None:
     assert sum(request.peer == peers.names[0] for request in peers.asked) <= 4, "an error costs fifteen tokens"
 
 
-def test_who_lacks_a_block_is_not_punished_and_asked_no_more_for_this_range() -> None:
+def test_not_found_sets_a_peer_aside_without_penalty() -> None:
     peers = Peers(2)
     peers.behaviour[peers.names[0]] = "lacks"
     peers.want(10, 20)
@@ -159,7 +159,7 @@ def test_who_lacks_a_block_is_not_punished_and_asked_no_more_for_this_range() ->
     assert sum(request.peer == peers.names[0] for request in peers.asked) == 1
 
 
-def test_what_all_lack_rests_until_it_is_wanted_again() -> None:
+def test_a_block_that_all_peers_lack_rests_until_the_range_is_repeated() -> None:
     peers = Peers(3)
     for name in peers.names:
         peers.behaviour[name] = "lacks"
@@ -173,7 +173,7 @@ def test_what_all_lack_rests_until_it_is_wanted_again() -> None:
 
 
 @pytest.mark.parametrize("how", ["lies", "forges"])
-def test_liars_do_not_stop_it(how: str) -> None:
+def test_invalid_blocks_do_not_stop_the_sync(how: str) -> None:
     peers = Peers(4)
     for liar in peers.names[:2]:
         peers.behaviour[liar] = how
@@ -187,7 +187,7 @@ def test_liars_do_not_stop_it(how: str) -> None:
     assert all(peers.scores.counts(good).rejected_payloads == 0 for good in peers.names[2:])
 
 
-def test_only_static_peers_where_that_is_wanted() -> None:
+def test_only_static_peers_are_used_with_the_option() -> None:
     peers = Peers(3, only_static=True)
     peers.planner.add_peer(b"static", is_static=True)
     peers.want(10, 20)
@@ -195,7 +195,7 @@ def test_only_static_peers_where_that_is_wanted() -> None:
     assert {request.peer for request in peers.asked} == {b"static"} and len(peers.got) == 9
 
 
-def test_peers_that_go_take_nothing_along() -> None:
+def test_requests_of_removed_peers_are_repeated() -> None:
     peers = Peers(1)
     peers.want(10, 20)
     (request,) = peers.planner.next_requests(peers.now)
@@ -222,7 +222,7 @@ def test_a_new_range_replaces_the_old_one() -> None:
     assert set(peers.numbers()) >= set(range(11, 20))
 
 
-def test_what_was_fetched_before_is_released_when_it_is_trusted() -> None:
+def test_quarantined_blocks_are_released_once_trusted() -> None:
     peers = Peers(5)
     peers.want(10, 30)
     requests = peers.planner.next_requests(peers.now)
@@ -232,7 +232,7 @@ def test_what_was_fetched_before_is_released_when_it_is_trusted() -> None:
     assert [payload.block_number for payload in known] == [28, 27, 26, 25]
 
 
-def test_chance_never_gives_a_wrong_block() -> None:
+def test_random_peers_never_give_a_wrong_block() -> None:
     for seed in range(8):
         chance, peers = random.Random(seed), Peers(6)
         for name in peers.names[1:]:

@@ -24,7 +24,7 @@ def aim(quarantine: Quarantine, number: int) -> QuarantineRelease:
 
 @settings(max_examples=30)
 @given(st.permutations(range(12)), st.integers(0, 12))
-def test_whatever_the_order_all_are_released_once(order: list[int], trusted_after: int) -> None:
+def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_after: int) -> None:
     quarantine, released = Quarantine(), []
     for step, number in enumerate([*order, None]):
         if step == trusted_after:
@@ -37,7 +37,7 @@ def test_whatever_the_order_all_are_released_once(order: list[int], trusted_afte
     assert len(quarantine) == quarantine.bytes == 0
 
 
-def test_strangers_wait() -> None:
+def test_untrusted_blocks_stay_in_quarantine() -> None:
     quarantine = Quarantine()
     assert quarantine.add(BLOCKS[3], b"p") == QuarantineRelease()
     assert quarantine.has(4) and not quarantine.has(5)
@@ -45,7 +45,7 @@ def test_strangers_wait() -> None:
     assert aim(quarantine, 5).blocks == (BLOCKS[3],)
 
 
-def test_what_contradicts_a_released_block_is_rejected() -> None:
+def test_a_block_that_contradicts_a_released_one_is_rejected() -> None:
     quarantine = Quarantine()
     quarantine.add(block(4, 4, state_root=bytes(32)), b"liar")
     aim(quarantine, 6)
@@ -53,7 +53,7 @@ def test_what_contradicts_a_released_block_is_rejected() -> None:
     assert not quarantine.has(4)
 
 
-def test_what_is_not_expected_is_rejected_at_once() -> None:
+def test_an_unexpected_block_is_rejected_at_once() -> None:
     quarantine = Quarantine()
     other = block(4, 5, state_root=bytes(32))
     quarantine.add(other, b"early")
@@ -63,7 +63,7 @@ def test_what_is_not_expected_is_rejected_at_once() -> None:
     assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
 
 
-def test_a_hash_that_is_not_the_contents() -> None:
+def test_a_block_with_a_wrong_hash_is_rejected() -> None:
     quarantine = Quarantine()
     forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
     assert quarantine.add(forged, b"liar") == QuarantineRelease()
@@ -79,7 +79,7 @@ def test_two_blocks_of_a_number_do_not_both_stay() -> None:
     assert len(quarantine) == 1
 
 
-def test_what_is_pushed_out_names_its_giver() -> None:
+def test_the_sender_of_an_evicted_block_is_reported() -> None:
     quarantine = Quarantine()
     blocks = chain(MAX_BLOCKS + 2)
     rejected = [
@@ -89,7 +89,7 @@ def test_what_is_pushed_out_names_its_giver() -> None:
     assert len(quarantine) == MAX_BLOCKS
 
 
-def test_memory_is_bounded_in_bytes() -> None:
+def test_the_quarantine_is_bounded_in_bytes() -> None:
     quarantine = Quarantine()
     shared = bytes(MAX_BYTES // 3)
     for number in range(5):

@@ -7,7 +7,7 @@ from rollup_node.stages.p2p.reqresp.server_limits import ServerLimits
 from tests.support.p2p_blocks import BLOCK_TIME, GENESIS_TIME, chain_config
 
 
-def test_a_peer_waits_beyond_its_burst_and_is_refused_beyond_twenty_seconds() -> None:
+def test_a_peer_waits_after_its_burst_and_is_rejected_after_twenty_seconds() -> None:
     service = ServerLimits(chain_config())
     waits = [service.admit(b"a", 0.0) for _ in range(110)]
     assert waits[:15] == [0.0] * 15 and waits[15] == pytest.approx(0.25)

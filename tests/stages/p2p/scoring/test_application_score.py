@@ -46,7 +46,7 @@ def test_only_counts_of_connected_peers_decay() -> None:
     app.peer_disconnected(A)
 
 
-def test_counts_are_kept_for_a_while() -> None:
+def test_counts_are_retained_for_a_while() -> None:
     app = scores()
     app.refresh(0.0)
     app.on_response_error(A, 10.0)
@@ -56,7 +56,7 @@ def test_counts_are_kept_for_a_while() -> None:
     assert app.counts(A) == ResponseCounts()
 
 
-def test_counts_come_back_from_a_store() -> None:
+def test_counts_are_restored() -> None:
     app = scores()
     app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
     assert app.score(A) == -61.5

@@ -30,11 +30,11 @@ def test_parameters_of_light() -> None:
     assert peer_score.light_params(0).decay_interval == 2.0
 
 
-def test_a_factor_takes_its_time() -> None:
+def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
     assert decay.decay_factor(10) ** 60 == pytest.approx(0.01)
 
 
-def test_behaviour_counts_squared_above_its_threshold() -> None:
+def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
     scores = light()
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 6)
@@ -83,7 +83,7 @@ def test_addresses_may_be_exempt() -> None:
     assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 
-def test_requests_are_part_of_the_total() -> None:
+def test_the_application_score_is_part_of_the_score() -> None:
     scores = light()
     scores.add_peer(A, ["10.0.0.1"])
     scores.application.on_valid_response(A, 0.0)
@@ -92,7 +92,7 @@ def test_requests_are_part_of_the_total() -> None:
     assert scores.score(A) == scores.snapshot(A).app_specific_score == -19.5
 
 
-def test_leaving_does_not_clear_a_bad_score() -> None:
+def test_disconnecting_does_not_reset_a_bad_score() -> None:
     scores = light()
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 8)
@@ -108,7 +108,7 @@ def test_leaving_does_not_clear_a_bad_score() -> None:
     assert scores.score(A) == 0.0
 
 
-def test_a_good_score_goes_with_its_peer_and_one_that_left_holds_its_address() -> None:
+def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address() -> None:
     scores = light()
     scores.add_peer(A, ["10.0.0.1"])
     scores.application.on_valid_response(A, 0.0)
@@ -121,7 +121,7 @@ def test_a_good_score_goes_with_its_peer_and_one_that_left_holds_its_address() -
     assert scores.score(B) == -35.0 * 4
 
 
-def test_memory_of_those_who_left_is_bounded() -> None:
+def test_retained_records_are_bounded() -> None:
     scores = light()
     for peer in names(MAX_RETAINED + 50):
         scores.add_peer(peer, [f"10.0.0.{peer[3]}"])

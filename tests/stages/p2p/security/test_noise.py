@@ -32,7 +32,7 @@ def shake(
     return ours.result, theirs.result
 
 
-def test_both_learn_who_the_other_is() -> None:
+def test_both_ends_learn_the_remote_peer() -> None:
     ours, theirs = shake(("/yamux/1.0.0", "/mplex/6.7.0"), ("/yamux/1.0.0",), THEIRS.peer_id)
     assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
     assert (ours.public_key, theirs.public_key) == (THEIRS.public_key, OURS.public_key)
@@ -40,7 +40,7 @@ def test_both_learn_who_the_other_is() -> None:
     assert shake()[0].muxers == ()
 
 
-def test_another_peer_than_dialled_is_refused() -> None:
+def test_an_unexpected_peer_is_rejected() -> None:
     with pytest.raises(NoiseError, match="the remote end is 16Uiu2"):
         shake(expected=OURS.peer_id)
 
@@ -60,7 +60,7 @@ def proof(identity: NetworkIdentity, static: bytes) -> bytes:
     )
 
 
-def test_a_proof_must_be_of_this_key_and_this_identity() -> None:
+def test_the_signature_must_be_of_this_key_and_identity() -> None:
     static = HandshakeState(THEIR_KEYS, initiator=False).static_key
     secured = lying(proof(THEIRS, static)).result
     assert secured is not None and secured.peer == THEIRS.peer_id
@@ -70,14 +70,14 @@ def test_a_proof_must_be_of_this_key_and_this_identity() -> None:
             lying(payload)
 
 
-def test_too_many_muxers_are_refused() -> None:
+def test_too_many_muxers_are_rejected() -> None:
     static = HandshakeState(THEIR_KEYS, initiator=False).static_key
     with pytest.raises(NoiseError, match="fields"):
         lying(proof(THEIRS, static) + protobuf.bytes_field(4, protobuf.bytes_field(2, "/a") * 40))
 
 
 @given(st.binary(max_size=400))
-def test_any_payload_is_taken_or_refused(payload: bytes) -> None:
+def test_any_payload_is_accepted_or_raises(payload: bytes) -> None:
     with pytest.raises(NoiseError):
         lying(payload)
 
@@ -88,7 +88,7 @@ def streams() -> tuple[SecureSession, SecureSession]:
 
 
 @given(st.lists(st.binary(max_size=3000), max_size=6), st.lists(st.integers(1, 5000), max_size=30))
-def test_the_stream_may_be_cut_anywhere(writes: list[bytes], sizes: list[int]) -> None:
+def test_the_stream_may_be_split_anywhere(writes: list[bytes], sizes: list[int]) -> None:
     ours, theirs = streams()
     raw = b"".join(b"".join(ours.encrypt(data)) for data in writes)
     found = b""
@@ -99,7 +99,7 @@ def test_the_stream_may_be_cut_anywhere(writes: list[bytes], sizes: list[int]) -
 
 
 @pytest.mark.parametrize("size", [0, 1, MAX_PLAINTEXT_BYTES, MAX_PLAINTEXT_BYTES + 1, 3 * MAX_PLAINTEXT_BYTES + 7])
-def test_long_data_goes_in_several_messages(size: int) -> None:
+def test_long_data_is_sent_in_several_frames(size: int) -> None:
     ours, theirs = streams()
     data = bytes(range(256)) * (size // 256 + 1)
     pieces = ours.encrypt(data[:size])
@@ -108,7 +108,7 @@ def test_long_data_goes_in_several_messages(size: int) -> None:
     assert b"".join(found) == data[:size] and all(len(part) <= MAX_PLAINTEXT_BYTES for part in found)
 
 
-def test_a_damaged_or_repeated_message_ends_the_stream() -> None:
+def test_a_damaged_or_repeated_frame_raises() -> None:
     ours, theirs = streams()
     sealed = b"".join(ours.encrypt(b"data"))
     with pytest.raises(NoiseError):
@@ -120,7 +120,7 @@ def test_a_damaged_or_repeated_message_ends_the_stream() -> None:
         theirs.receive_data(encode_frame(b""))
 
 
-def test_the_unframer_gives_what_follows() -> None:
+def test_the_frame_decoder_returns_trailing_data() -> None:
     unframer = FrameDecoder()
     assert unframer.receive_data(encode_frame(b"one") + encode_frame(b"two") + b"\x00", max_frames=1) == [b"one"]
     assert unframer.receive_data(b"", max_frames=1) == [b"two"]

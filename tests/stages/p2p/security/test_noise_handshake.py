@@ -62,7 +62,7 @@ def test_the_published_vector() -> None:
         assert receiver.decrypt(bytes.fromhex(sealed)).hex() == payload
 
 
-def test_turns_are_kept() -> None:
+def test_messages_out_of_turn_are_rejected() -> None:
     ours, theirs = ends()
     with pytest.raises(NoiseError):
         theirs.write_message(b"")
@@ -74,7 +74,7 @@ def test_turns_are_kept() -> None:
 
 
 @given(st.integers(0, 2), st.data())
-def test_a_damaged_handshake_is_refused(step: int, data: st.DataObject) -> None:
+def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None:
     """The first message is not sealed: damage to it shows in the second."""
     ours, theirs = ends()
     with pytest.raises(NoiseError):
@@ -87,12 +87,12 @@ def test_a_damaged_handshake_is_refused(step: int, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 31])
-def test_short_messages_are_refused(length: int) -> None:
+def test_short_messages_are_rejected(length: int) -> None:
     with pytest.raises(NoiseError):
         ends()[1].read_message(bytes(length))
 
 
-def test_a_key_of_small_order_is_refused() -> None:
+def test_a_low_order_key_is_rejected() -> None:
     _, theirs = ends()
     theirs.read_message(bytes(32))
     with pytest.raises(NoiseError, match="unusable"):

@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-def test_nodes_and_our_record_are_kept(tmp_path: Path) -> None:
+def test_nodes_and_our_record_survive_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "nodes")
     store = NodeDatabase(path)
     store.update_nodes([ONE, TWO], [])
@@ -48,7 +48,7 @@ def test_memory_keeps_nothing() -> None:
     other.close()
 
 
-def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_and_excess_nodes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_database, "MAX_NODES", 3)
     clock = Clock()
     store = NodeDatabase(clock=clock)
@@ -64,7 +64,7 @@ def test_old_nodes_and_those_beyond_the_bound_go(monkeypatch: pytest.MonkeyPatch
     store.close()
 
 
-def test_records_that_were_damaged_are_left_out(tmp_path: Path) -> None:
+def test_damaged_records_are_skipped(tmp_path: Path) -> None:
     store = NodeDatabase(str(tmp_path / "nodes"))
     store._database.write("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
     store._database.write("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
@@ -73,7 +73,7 @@ def test_records_that_were_damaged_are_left_out(tmp_path: Path) -> None:
     store.close()
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "nodes"
     path.write_text("something else of the user's\n" * 10)
     with pytest.raises(StoreError, match=r"p2p\.discovery\.path"):

@@ -113,7 +113,7 @@ def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
     asyncio.run(check())
 
 
-def test_options_that_cannot_be() -> None:
+def test_invalid_options_are_reported() -> None:
     with pytest.raises(BootnodeError):
         RecordingDiscv5Server("one", bootnodes=("nonsense",))
 
@@ -139,7 +139,7 @@ def test_version_6() -> None:
     asyncio.run(check())
 
 
-def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
+def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
     async def check() -> None:
         async with running_discv5("one") as one, running_discv5("two", bootnodes=(one.enr.text,)) as two:
             two.set_peer_count(20)
@@ -159,7 +159,7 @@ def test_walking_stops_at_the_low_tide_and_metrics_tell() -> None:
     asyncio.run(check())
 
 
-def test_nothing_is_to_be_had_before_the_start() -> None:
+def test_accessors_raise_before_the_start() -> None:
     server = Discv5Server(
         RecordingDiscv5Server("one")._config,
         RecordingDiscv5Server("one").identity,

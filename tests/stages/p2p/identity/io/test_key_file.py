@@ -14,7 +14,7 @@ def load(path: Path, raw: bytes | None = None) -> NetworkIdentity:
     return load_identity(config(priv_path=str(path), priv_raw=raw)).identity
 
 
-def test_a_missing_file_is_made_and_kept(tmp_path: Path) -> None:
+def test_a_missing_file_is_created(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "key.txt"
     first = load_identity(config(priv_path=str(path)))
     assert first.is_new
@@ -33,14 +33,14 @@ def test_forms_of_the_key(tmp_path: Path, text: str) -> None:
     assert load(path).secret == SECRET
 
 
-def test_the_raw_key_wins(tmp_path: Path) -> None:
+def test_the_raw_key_takes_precedence(tmp_path: Path) -> None:
     path = tmp_path / "key.txt"
     assert load(path, SECRET).secret == SECRET
     assert not path.exists()
 
 
 @pytest.mark.parametrize("text", ["", "zz" * 32, "01" * 31, "01" * 33, "00" * 32, "ff" * 32, "0x"])
-def test_malformed_files_are_told_and_kept(tmp_path: Path, text: str) -> None:
+def test_malformed_files_are_reported_and_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "key.txt"
     path.write_text(text)
     with pytest.raises(IdentityFileError, match=r"key.txt"):
@@ -48,12 +48,12 @@ def test_malformed_files_are_told_and_kept(tmp_path: Path, text: str) -> None:
     assert path.read_text() == text
 
 
-def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+def test_non_regular_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(IdentityFileError, match=r"p2p.priv.path"):
         load(tmp_path)
     with pytest.raises(IdentityFileError, match="not a number"):
         load(tmp_path / "none", bytes(32))
 
 
-def test_new_secrets_differ() -> None:
+def test_generated_secrets_differ() -> None:
     assert generate_secret() != generate_secret()

@@ -68,7 +68,7 @@ def keeper(pmp: GatewayAddress | None, ssdp: GatewayAddress | None = None) -> tu
     return PortMapper((UDP, TCP), heard.append, gateways=GatewayAddresses(pmp, ssdp), allowed_networks=LOOPBACK), heard
 
 
-def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
+def test_ports_are_mapped_by_nat_pmp_and_unmapped() -> None:
     async def check() -> None:
         async with answering(pmp_router()) as (target, server):
             nat, heard = keeper(target)
@@ -92,7 +92,7 @@ def test_ports_are_forwarded_by_pmp_and_given_back() -> None:
         (lambda request: None, "no response by NAT-PMP"),
     ],
 )
-def test_routers_that_do_not_help(
+def test_errors_of_nat_pmp_gateways_are_reported(
     router: Callable[[bytes], bytes | None], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05, 0.05))
@@ -155,7 +155,7 @@ async def serving(router: UpnpRouter) -> AsyncIterator[GatewayAddress]:
 
 
 @pytest.mark.parametrize("permanent", [False, True])
-def test_ports_are_forwarded_by_upnp_and_given_back(permanent: bool) -> None:
+def test_ports_are_mapped_by_upnp_and_unmapped(permanent: bool) -> None:
     async def check() -> None:
         router = UpnpRouter(permanent=permanent)
         async with serving(router) as target:
@@ -171,7 +171,7 @@ def test_ports_are_forwarded_by_upnp_and_given_back(permanent: bool) -> None:
     asyncio.run(check())
 
 
-def test_upnp_is_asked_when_pmp_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upnp_is_tried_when_nat_pmp_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05,))
 
     async def check() -> None:
@@ -186,7 +186,7 @@ def test_upnp_is_asked_when_pmp_does_not_answer(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.2:1/x", "http://127.0.0.1:1/x"])
-def test_a_description_that_cannot_be_had(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_description_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "_SEARCH_SECONDS", 0.1)
 
     async def check() -> None:

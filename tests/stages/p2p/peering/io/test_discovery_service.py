@@ -61,7 +61,7 @@ def test_hosts_find_and_dial_each_other() -> None:
     asyncio.run(check())
 
 
-def test_enough_peers_end_the_search() -> None:
+def test_discovery_stops_with_enough_peers() -> None:
     async def check() -> None:
         async with finding(1, peers_lo=1) as (one, first):
             assert first.discv5 is not None
@@ -73,7 +73,7 @@ def test_enough_peers_end_the_search() -> None:
     asyncio.run(check())
 
 
-def test_the_router_says_where_we_are_reached() -> None:
+def test_mapped_ports_set_the_external_address() -> None:
     outer_ip = ipaddress.ip_address("8.8.4.4")
 
     async def check() -> None:
@@ -81,7 +81,7 @@ def test_the_router_says_where_we_are_reached() -> None:
             assert [activity.name for activity in finder.activities] == ["discovery", "port forwarding"]
             assert finder.discv5 is not None
             udp = LocalPort(TransportProtocol.UDP, finder.discv5.endpoint.port)
-            finder._on_ports_mapped(
+            finder.on_ports_mapped(
                 ExternalMapping(outer_ip, {LocalPort(TransportProtocol.TCP, host.port): 40001, udp: 40002}, 600.0)
             )
             assert finder.discv5.enr.udp(4) == (outer_ip, 40002)
@@ -90,12 +90,12 @@ def test_the_router_says_where_we_are_reached() -> None:
     asyncio.run(check())
 
 
-def test_without_discovery_only_the_router_is_asked() -> None:
+def test_without_discovery_only_ports_are_mapped() -> None:
     async def check() -> None:
         async with finding(1, nat=True, no_discovery=True) as (host, finder):
             assert finder.discv5 is None
             assert [activity.name for activity in finder.activities] == ["port forwarding"]
-            finder._on_ports_mapped(
+            finder.on_ports_mapped(
                 ExternalMapping(
                     ipaddress.ip_address("8.8.4.4"), {LocalPort(TransportProtocol.TCP, host.port): 40001}, 600.0
                 )
@@ -107,12 +107,12 @@ def test_without_discovery_only_the_router_is_asked() -> None:
     asyncio.run(check())
 
 
-def test_we_do_not_find_ourselves() -> None:
+def test_our_own_record_is_ignored() -> None:
     async def check() -> None:
         async with finding(1) as (host, finder):
             own = tcp_multiaddr("127.0.0.1", host.port)
-            finder._on_peer_found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
-            finder._on_peer_found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
+            finder.on_peer_found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
+            finder.on_peer_found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
             assert host.peerstore.addresses(host.peer_id) == []
             assert host.peerstore.addresses(b"\0\1x") == [own]
 

@@ -23,7 +23,7 @@ async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
         await activity.step()
 
 
-def test_static_peers_are_dialled_again_and_again() -> None:
+def test_static_peers_are_redialled() -> None:
     async def run() -> None:
         async with running_host(2) as theirs:
             port = theirs.port
@@ -43,7 +43,7 @@ def test_static_peers_are_dialled_again_and_again() -> None:
     asyncio.run(run())
 
 
-def test_a_static_peer_that_always_hangs_up_is_not_hammered() -> None:
+def test_a_static_peer_that_disconnects_at_once_is_backed_off() -> None:
     async def run() -> None:
         async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
             theirs.connection_gater.blocked_peers.add(ours.peer_id)
@@ -93,7 +93,7 @@ def test_known_peers_are_dialled_while_there_are_too_few() -> None:
     asyncio.run(run())
 
 
-def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> None:
+def test_discovered_peers_are_dialled_before_claimed_ones() -> None:
     async def run() -> None:
         async with running_host(1, peers_lo=1, peers_hi=2) as ours, running_host(2) as found:
             for number in range(3, 200):
@@ -109,7 +109,7 @@ def test_peers_that_discovery_found_are_dialled_before_those_of_hearsay() -> Non
     asyncio.run(run())
 
 
-def test_the_surplus_is_let_go() -> None:
+def test_excess_peers_are_trimmed() -> None:
     async def run() -> None:
         async with running_host(1, peers_lo=1, peers_hi=2, peers_grace=0.0) as ours:
             upkeep = PeerManager(ours)
@@ -127,7 +127,7 @@ def test_the_surplus_is_let_go() -> None:
     asyncio.run(run())
 
 
-def test_bad_scores_lead_to_bans_that_end() -> None:
+def test_low_scores_lead_to_bans_that_expire() -> None:
     async def run() -> None:
         async with (
             running_host(2) as theirs,
@@ -153,7 +153,7 @@ def test_bad_scores_lead_to_bans_that_end() -> None:
 
 
 @pytest.mark.parametrize("options", [{"ban_peers": False}, {"ban_threshold": -200.0}])
-def test_nobody_is_banned_against_the_options(options: dict[str, object]) -> None:
+def test_bans_respect_the_options(options: dict[str, object]) -> None:
     async def run() -> None:
         async with running_host(1, **options) as ours, running_host(2) as theirs:
             await ours.connect(theirs.peer_id, theirs.addresses)
@@ -178,7 +178,7 @@ def test_latencies_are_measured() -> None:
     asyncio.run(run())
 
 
-def test_the_store_is_cleaned() -> None:
+def test_the_peerstore_is_garbage_collected() -> None:
     async def run() -> None:
         async with running_host(1) as ours:
             ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)

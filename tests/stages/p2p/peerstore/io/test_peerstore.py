@@ -44,7 +44,7 @@ def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None
         assert len(store.peers()) <= 10 + 20
 
 
-def test_addresses_expire_and_are_never_shortened() -> None:
+def test_address_expiry_is_never_shortened() -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
     store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
@@ -85,7 +85,7 @@ def test_records_are_kept_for_their_time() -> None:
     assert store.peers() == []
 
 
-def test_removal_forgets_all_but_blocks() -> None:
+def test_removal_keeps_blocks() -> None:
     store = PeerStore()
     store.add_addresses(PEER, [HERE], 10.0)
     store.set_scores(PEER, SCORES, 10.0)
@@ -96,7 +96,7 @@ def test_removal_forgets_all_but_blocks() -> None:
     assert store.peers() == [] and store.load_gater().blocked_peers == {PEER}
 
 
-def test_the_oldest_go_beyond_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_peers_beyond_the_bound_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     store = PeerStore(clock=clock)
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)

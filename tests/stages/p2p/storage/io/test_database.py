@@ -14,7 +14,7 @@ def database(path: Path | str) -> SqliteFile:
     return SqliteFile(str(path), what="box of things", option="p2p.things", application=77, schema=SCHEMA)
 
 
-def test_things_survive_a_restart(tmp_path: Path) -> None:
+def test_data_survives_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "things"
     first = database(path)
     first.write("insert into things values (?)", ("a",))
@@ -35,7 +35,7 @@ def test_memory_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_changes_come_together_or_not_at_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_atomic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = database(tmp_path / "things")
     found.write_all([("insert into things values ('a')", ()), ("insert into nothing values (1)", ())])
     assert found.problem is not None and "box of things" in found.problem
@@ -55,7 +55,7 @@ def test_one_file_for_one_node(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"my network key\n", b"SQLite format 3\0" + bytes(500)])
-def test_files_of_others_are_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "things"
     path.write_bytes(content)
     with pytest.raises(StoreError, match="is not a box of things"):
@@ -63,7 +63,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, content: bytes) -> None:
     assert path.read_bytes() == content
 
 
-def test_other_databases_are_left_alone(tmp_path: Path) -> None:
+def test_other_databases_are_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "things"
     other = sqlite3.connect(path)
     other.execute("create table others (a)")
@@ -86,7 +86,7 @@ def test_another_version_is_refused(tmp_path: Path) -> None:
         database(path)
 
 
-def test_a_damaged_file_is_put_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_moved_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "things"
     first = database(path)
     first.write_all([("insert into things values (?)", (f"{number} " * 20,)) for number in range(500)])
@@ -113,7 +113,7 @@ def test_a_full_disk_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture
     found.close()
 
 
-def test_damage_that_no_text_can_tell_is_damage_too(tmp_path: Path) -> None:
+def test_damage_that_is_not_text_is_damage_too(tmp_path: Path) -> None:
     """The database names a broken table by the bytes of its name, and these need not be text."""
     path = tmp_path / "things"
     first = database(path)
