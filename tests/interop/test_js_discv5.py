@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall
+from rollup_node.stages.p2p.discv5.calls import CallPurpose, OutgoingCall, OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enr import Enr, OpStackEntry, parse_enr
 from tests.support.discv5_nodes import seeded
-from tests.support.discv5_servers import free_port, running_discv5, running_discv5_servers
+from tests.support.discv5_servers import running_discv5, running_discv5_servers
 from tests.support.js_peers import JsPeer, js_peer, need_packages
+from tests.support.loopback import free_port, own_address
 from tests.support.p2p_hosts import config, until
 
 PROGRAM = "discv5_peer.mjs"
@@ -26,9 +27,13 @@ def packages() -> None:
 
 
 @asynccontextmanager
-async def foreign(secret: str = "01") -> AsyncIterator[JsPeer]:
+async def running_js_node(secret: str = "01") -> AsyncIterator[JsPeer]:
     async with js_peer(
-        PROGRAM, secret=secret * 32, port=free_port(), opstack=OpStackEntry(CHAIN).encode().hex()
+        PROGRAM,
+        secret=secret * 32,
+        ip=own_address(),
+        port=free_port(socket.SOCK_DGRAM),
+        opstack=OpStackEntry(CHAIN).encode().hex(),
     ) as peer:
         yield peer
 
@@ -39,7 +44,7 @@ def their_record(peer: JsPeer) -> Enr:
 
 def test_their_record_parses_and_our_ping_is_answered() -> None:
     async def check() -> None:
-        async with foreign() as theirs:
+        async with running_js_node() as theirs:
             record = their_record(theirs)
             assert record.node_id.hex() == theirs.ready["node"]
             assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
@@ -55,9 +60,13 @@ def test_their_record_parses_and_our_ping_is_answered() -> None:
 
 def test_they_initiate_the_handshake() -> None:
     async def check() -> None:
-        async with foreign() as theirs, running_discv5("ours") as ours:
+        async with running_js_node() as theirs, running_discv5("ours") as ours:
             pong = await theirs.call("ping", record=ours.enr.text)
-            assert pong == {"seq": ours.enr.seq, "port": their_port(theirs), "ip": [127, 0, 0, 1]}
+            assert pong == {
+                "seq": ours.enr.seq,
+                "port": their_endpoint(theirs).port,
+                "ip": list(parse_ip(own_address()).packed),
+            }
             await theirs.call("ping", record=ours.enr.text)
             assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
             await until(lambda: ours.found)
@@ -69,7 +78,7 @@ def test_they_initiate_the_handshake() -> None:
 
 def test_a_lost_session_is_established_again() -> None:
     async def check() -> None:
-        async with foreign() as theirs, running_discv5("ours") as ours:
+        async with running_js_node() as theirs, running_discv5("ours") as ours:
             await theirs.call("ping", record=ours.enr.text)
             ours.node.codec.sessions.clear()
             pong = await theirs.call("ping", record=ours.enr.text)
@@ -81,7 +90,7 @@ def test_a_lost_session_is_established_again() -> None:
 def test_their_lookups_go_through_our_nodes() -> None:
     async def check() -> None:
         async with (
-            foreign() as theirs,
+            running_js_node() as theirs,
             running_discv5("boot") as boot,
             running_discv5_servers(16, bootnodes=(boot.enr.text,)) as nodes,
         ):
@@ -97,7 +106,7 @@ def test_their_lookups_go_through_our_nodes() -> None:
 
 def test_our_lookups_go_through_their_node() -> None:
     async def check() -> None:
-        async with foreign() as theirs, running_discv5_servers(12) as nodes:
+        async with running_js_node() as theirs, running_discv5_servers(12) as nodes:
             record = their_record(theirs)
             for node in nodes:
                 await theirs.call("ping", record=node.enr.text)
@@ -112,37 +121,40 @@ def test_our_lookups_go_through_their_node() -> None:
 
 def test_many_requests_in_a_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
-            service = ours.node
+            calls = ours.node.calls
             contact = their_record(theirs).contact()
             assert contact is not None
             random = seeded("many")
             for _ in range(100):
                 call = OutgoingCall(contact, CallPurpose.LOOKUP, (random(1)[0] + 1, 0))
-                await until(lambda: not service.calls.has_call(contact.node_id))
-                assert service.calls.submit(call, 1, asyncio.get_running_loop().time())
-                ours._flush()
-                await until(lambda call=call: call.answers > 0)
+                await until(lambda: not calls.has_call(contact.node_id))
+                assert calls.submit(call, 1, asyncio.get_running_loop().time())
+                ours.flush()
+                await until(partial(has_response, call))
                 assert contact.node_id in call.records
 
     asyncio.run(check())
 
 
-def their_port(theirs: JsPeer) -> int:
+def has_response(call: OutgoingCall) -> bool:
+    return call.responses > 0
+
+
+def their_endpoint(theirs: JsPeer) -> Endpoint:
     endpoint = their_record(theirs).udp(4)
-    assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip("127.0.0.1")
-    return endpoint.port
+    assert isinstance(endpoint, Endpoint) and endpoint.ip == parse_ip(own_address())
+    return endpoint
 
 
 def test_garbage_from_our_address_does_not_end_the_session() -> None:
     async def check() -> None:
-        async with foreign() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
             await until(lambda: ours.found)
-            transport = ours._transport
-            assert transport is not None
             for size in (10, 63, 200, 1280):
-                transport.sendto(bytes(size), ("127.0.0.1", their_port(theirs)))
+                ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
+            ours.flush()
             await theirs.call("ping", record=ours.enr.text)
 
     asyncio.run(check())

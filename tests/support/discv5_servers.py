@@ -1,4 +1,4 @@
-"""Discovery over real sockets for tests: on the loopback interface alone, nothing on disk unless asked for."""
+"""Discovery over real sockets for tests: on the loopback interface, on disk only with `discovery_path`."""
 
 import asyncio
 import contextlib
@@ -10,11 +10,12 @@ from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveredPeer, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.discv5_nodes import secret_of
+from tests.support.loopback import free_port, own_address
 from tests.support.p2p_hosts import config
 
 
 class RecordingDiscv5Server(Discv5Server):
-    """A server that remembers whom it found."""
+    """A server that records the peers it found."""
 
     __test__ = False
 
@@ -22,22 +23,19 @@ class RecordingDiscv5Server(Discv5Server):
         self.found: list[DiscoveredPeer] = []
         self.meter = Meter("p2p")
         self.identity = NetworkIdentity(secret_of(name))
-        settings = config(**{"listen_udp": free_port(), "no_discovery": False, **options})
+        defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
+        settings = config(**{**defaults, **options})
         assert settings.netrestrict == ("127.0.0.0/8",)
         super().__init__(settings, self.identity, self.meter, self.found.append)
+
+    def has_found(self) -> bool:
+        """Whether it has found a peer."""
+        return bool(self.found)
 
     @property
     def table_texts(self) -> set[str]:
         """The records in the table, as text."""
         return {record.text for record in self.table}
-
-
-def free_port() -> int:
-    """A UDP port on the loopback interface that nobody uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.asynccontextmanager

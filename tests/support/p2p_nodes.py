@@ -1,4 +1,4 @@
-"""The p2p stage of whole nodes for tests: on the loopback interface, with buses whose other ends the test holds."""
+"""The p2p stage of whole nodes for tests: on the loopback interface, with buses whose other ends the test drives."""
 
 import asyncio
 import contextlib
@@ -40,18 +40,18 @@ KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""
 
 
-def run_scenario(scene: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
-    """Runs a scene of a bounded time in an event loop of its own."""
+def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
+    """Runs a scenario in an event loop of its own, for a bounded time."""
 
     async def bounded() -> None:
         async with asyncio.timeout(seconds):
-            await scene()
+            await scenario()
 
     asyncio.run(bounded())
 
 
 def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:
-    """The made-up chain, begun so many seconds ago."""
+    """The test chain, with its genesis so many seconds ago."""
     config = chain_config(last_fork)
     started = int(time.time()) - length
     forks = dict.fromkeys(config.fork_times, started)
@@ -60,29 +60,30 @@ def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:
 
 
 def now_block(number: int = 1, version: int = 4, **changes: Any) -> ExecutionPayload:
-    """A block of this second."""
+    """A block with the present timestamp."""
     return block(version, number, timestamp=int(time.time()), **changes)
 
 
 def timed_chain(rollup: RollupConfig, count: int, first: int = 1, version: int = 4) -> list[ExecutionPayload]:
-    """Linked blocks at the times that the chain has for their numbers."""
+    """Linked blocks with the timestamps of their numbers."""
     blocks: list[ExecutionPayload] = []
-    for plain in chain(count, version, first):
-        parent = blocks[-1].block_hash if blocks else plain.parent_hash
-        at = rollup.genesis.l2_time + rollup.block_time * plain.block_number
-        made = msgspec.structs.replace(plain, parent_hash=parent, timestamp=at)
-        blocks.append(msgspec.structs.replace(made, block_hash=payload_block_hash(made)))
+    for untimed in chain(count, version, first):
+        parent = blocks[-1].block_hash if blocks else untimed.parent_hash
+        at = rollup.genesis.l2_time + rollup.block_time * untimed.block_number
+        timed = msgspec.structs.replace(untimed, parent_hash=parent, timestamp=at)
+        blocks.append(msgspec.structs.replace(timed, block_hash=payload_block_hash(timed)))
     return blocks
 
 
 class P2pNode:
-    """The stage, and what its neighbours heard."""
+    """The stage, and what the engine and rpc processes receive from it."""
 
     def __init__(self, number: int, rollup: RollupConfig, directory: Path, **options: Any) -> None:
         self.received_blocks: list[ExecutionPayload] = []
         self.publish_errors: dict[int, str | None] = {}
         self.peer_responses: dict[int, PeerResponse] = {}
         self.own_chain: dict[int, ExecutionPayload] = {}
+        self.payload_error: str | None = None
         self.status: PeerStatus | None = None
         self.health: tuple[str, ...] | None = None
         self._last = 0
@@ -122,11 +123,11 @@ class P2pNode:
         else:
             self.publish_errors[message.id] = message.error
 
-    def _on_payload_request(self, peer: ProcessId, want: PayloadRequest) -> None:
-        self.payloads.send(peer, PayloadResponse(want.id, self.own_chain.get(want.number), None))
+    def _on_payload_request(self, peer: ProcessId, request: PayloadRequest) -> None:
+        self.payloads.send(peer, PayloadResponse(request.id, self.own_chain.get(request.number), self.payload_error))
 
-    def _on_peer_response(self, answer: PeerResponse) -> None:
-        self.peer_responses[answer.id] = answer
+    def _on_peer_response(self, response: PeerResponse) -> None:
+        self.peer_responses[response.id] = response
 
     def _on_status(self, message: Any) -> None:
         if isinstance(message, PeerStatus):
@@ -152,7 +153,7 @@ class P2pNode:
             return found
 
     async def publish(self, payload: ExecutionPayload) -> str | None:
-        """Publishes a block as the engine process does, again and again; the error text."""
+        """Publishes a block as the engine process does, repeatedly; returns the error."""
         self._last += 1
         number = self._last
         async with asyncio.timeout(15.0):
@@ -166,8 +167,21 @@ class P2pNode:
         self._last += 1
         number = self._last
         self.calls.send(PeerRequest(number, method, str(argument)))
-        answer: PeerResponse = await self.until(lambda: self.peer_responses.get(number), 35.0)
-        return orjson.loads(answer.result) if answer.error is None else (answer.code, answer.error)
+        response: PeerResponse = await self.until(lambda: self.peer_responses.get(number), 35.0)
+        return orjson.loads(response.result) if response.error is None else (response.code, response.error)
+
+    async def wait_for_blocks(self, count: int) -> None:
+        """Waits until the engine process has received so many blocks."""
+        await self.until(lambda: len(self.received_blocks) >= count)
+
+    async def wait_for_peers(self, *others: "P2pNode") -> None:
+        """Waits until the other nodes are connected."""
+        wanted = {other.stage.host.peer_id for other in others}
+        await self.until(lambda: wanted <= set(self.stage.host.peers()), 30)
+
+    async def wait_for_sync_peers(self, count: int) -> None:
+        """Waits until so many connected peers have identified themselves."""
+        await self.until(lambda: sum(info.identify is not None for info in self.stage.host.connections()) >= count)
 
     async def wait_for_mesh(self) -> None:
         """Waits until the mesh of the present topic has a member."""

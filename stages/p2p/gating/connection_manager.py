@@ -29,7 +29,7 @@ class ConnectionManager:
     high_water: int
     grace_period: float
     _protected: dict[PeerId, set[str]] = field(default_factory=lambda: defaultdict(set))
-    _tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
@@ -51,15 +51,15 @@ class ConnectionManager:
     def tag(self, peer: PeerId, name: str, value: int) -> None:
         """Sets the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
         if value:
-            self._tags[peer][name] = value
-        elif peer in self._tags:
-            self._tags[peer].pop(name, None)
-            if not self._tags[peer]:
-                del self._tags[peer]
+            self.tags[peer][name] = value
+        elif peer in self.tags:
+            self.tags[peer].pop(name, None)
+            if not self.tags[peer]:
+                del self.tags[peer]
 
     def remove_tags(self, peer: PeerId) -> None:
         """Removes the tags of a disconnected peer; its protection stays."""
-        self._tags.pop(peer, None)
+        self.tags.pop(peer, None)
 
     def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
         """The peers to disconnect now; none within the silence period after a trim."""
@@ -76,5 +76,5 @@ class ConnectionManager:
     def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
         """Sort key, first trimmed first: sum of tag values, then peers that we dialled before inbound ones, then
         streams, then age."""
-        value = sum(self._tags.get(candidate.peer, {}).values())
+        value = sum(self.tags.get(candidate.peer, {}).values())
         return value, not candidate.inbound, candidate.streams, -candidate.opened_at

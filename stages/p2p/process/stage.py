@@ -53,7 +53,7 @@ class P2pStage:
         self._runtime_problems: tuple[str, ...] = ()
         self._store_problem: str | None = None
         self._signer = None if config.sequencer_key is None else LocalSigner(config.sequencer_key)
-        self._signers = UnsafeBlockSigners()
+        self.signers = UnsafeBlockSigners()
         self._discovery_started = self._signer_known = False
         identity = load_identity(config).identity
         self.peerstore = self._open_store(config.peerstore_path)
@@ -63,7 +63,7 @@ class P2pStage:
         self.discovery = DiscoveryService(self.host)
         self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
         self.score_service = ScoreService(self.host, self.scorer)
-        self.validator = BlockValidator(config.rollup, self._signers, config.gossip_timestamp_threshold)
+        self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
         self.blocks_server = UnsafeBlocksServer(bus, self._publish, lambda: self._signer_known, self._request_gap)
         deliver = self.blocks_server.send_block
         self.gossip = GossipService(self.host, self.validator, self.scorer, self._signer, deliver)
@@ -157,7 +157,7 @@ class P2pStage:
             return
         address = message.unsafe_block_signer
         self._signer_known = True
-        if self._signers.update(address, time.monotonic()):
+        if self.signers.update(address, time.monotonic()):
             log.info("unsafe block signer updated", address=to_hex(address))
         if address == ZERO_ADDRESS:
             log.warn("no unsafe block signer on L1, ignoring gossiped blocks")
@@ -184,7 +184,7 @@ class P2pStage:
 
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
-        signers = (self._signers.current, own)
+        signers = (self.signers.current, own)
         return self._diagnosis_service.diagnose(
             self._problems(), self.peer_manager.static_peers, signers, self.blocks_server.published
         )

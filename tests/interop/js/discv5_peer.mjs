@@ -7,8 +7,9 @@ const { privateKeyFromRaw } = await import('@libp2p/crypto/keys')
 
 const privateKey = privateKeyFromRaw(Buffer.from(options.secret, 'hex'))
 const port = Buffer.from([options.port >> 8, options.port & 255])
+const ip = Buffer.from(options.ip.split('.').map(Number))
 const enr = SignableENR.createFromPrivateKey(privateKey)
-for (const [name, value] of [['ip', Buffer.from([127, 0, 0, 1])], ['udp', port], ['tcp', port]]) enr.set(name, value)
+for (const [name, value] of [['ip', ip], ['udp', port], ['tcp', port]]) enr.set(name, value)
 enr.set('opstack', Buffer.from(options.opstack, 'hex'))
 
 const node = Discv5.create({

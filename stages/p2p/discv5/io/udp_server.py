@@ -105,7 +105,7 @@ class Discv5Server:
         node, now = self.node, time.monotonic()
         self._resolve(node, now)
         node.tick(now)
-        self._flush()
+        self.flush()
         if now >= self._metrics_due:
             self._metrics_due = now + _REPORT_INTERVAL
             self._update_metrics(node)
@@ -134,7 +134,7 @@ class Discv5Server:
                 config.rollup.l2_chain_id, ip, config.advertise_udp or udp, config.advertise_tcp or tcp
             )
             self.node.set_address(advertised)
-            self._flush()
+            self.flush()
 
     @property
     def node(self) -> Discv5Node:
@@ -248,9 +248,10 @@ class Discv5Server:
     def _receive(self, data: bytes, sender: Endpoint) -> None:
         if self._node is not None:
             self._node.receive_datagram(data, sender, time.monotonic())
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Carries out the node's outputs: sends packets, passes on nodes found."""
         for output in self.node.take_outputs():
             if isinstance(output, OutgoingPacket):
                 self._send(output)

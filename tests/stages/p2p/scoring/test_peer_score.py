@@ -30,10 +30,6 @@ def test_parameters_of_light() -> None:
     assert peer_score.light_params(0).decay_interval == 2.0
 
 
-def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
-    assert decay.decay_factor(10) ** 60 == pytest.approx(0.01)
-
-
 def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
     scores = light()
     scores.add_peer(A, ["10.0.0.1"])

@@ -8,23 +8,25 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.contact import Endpoint
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.io.udp_server import DiscoveryError, Discv5Server
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from tests.support.discv5_nodes import record_of
-from tests.support.discv5_servers import RecordingDiscv5Server, free_port, running_discv5, running_discv5_servers
-from tests.support.p2p_hosts import until
+from tests.support.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
+from tests.support.loopback import free_port, own_address
+from tests.support.p2p_hosts import config, until
 
 
-def enode(server: RecordingDiscv5Server, host: str = "127.0.0.1") -> str:
+def enode(server: RecordingDiscv5Server, host: str) -> str:
     from coincurve import PublicKey
 
     key = PublicKey(server.identity.public_key.data).format(compressed=False)[1:].hex()
     return f"enode://{key}@{host}:0?discport={server.endpoint.port}"
 
 
-def need_version_6() -> None:
+def need_ipv6() -> None:
     """Skips the test on machines without IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
@@ -40,7 +42,7 @@ def test_peers_find_each_other() -> None:
             one, two = servers[:2]
             found = next(peer for peer in one.found if peer.enr == two.enr.text)
             assert found.peer == two.identity.peer_id and peer_id_text(found.peer)
-            assert found.address == tcp_multiaddr("127.0.0.1", 9222)
+            assert found.address == tcp_multiaddr(own_address(), 9222)
             assert found.chain_id == two.node.settings.chain_id
             assert one.table_stats.ours >= 5 and two.enr.text in one.table_texts
 
@@ -49,10 +51,10 @@ def test_peers_find_each_other() -> None:
 
 def test_bootnodes_by_url_and_by_name() -> None:
     async def check() -> None:
-        async with running_discv5("boot") as boot:
+        async with running_discv5("boot", listen_ip="127.0.0.1") as boot:
             for host in ("127.0.0.1", "localhost"):
                 async with running_discv5(host, bootnodes=(enode(boot, host),)) as server:
-                    await until(lambda server=server: server.found)
+                    await until(server.has_found)
                     assert server.found[0].enr == boot.enr.text
 
     asyncio.run(check())
@@ -63,7 +65,7 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
 
     async def check() -> None:
         async with running_discv5("other") as other:
-            port = free_port()
+            port = free_port(socket.SOCK_DGRAM)
             async with running_discv5("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
                 await until(lambda: one.found)
                 first = one.enr
@@ -91,17 +93,17 @@ def test_what_is_advertised() -> None:
             assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
         async with running_discv5("three", listen_ip="0.0.0.0", tcp=9) as three:
             assert three.enr.udp(4) is None
-            moved: list[object] = []
-            three.on_enr_updated = moved.append
+            updated: list[object] = []
+            three.on_enr_updated = updated.append
             three.set_external_address(parse_ip("8.8.4.4"), 1, 2)
-            assert three.enr.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and moved == [three.enr]
+            assert three.enr.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and updated == [three.enr]
 
     asyncio.run(check())
 
 
 def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
     async def check() -> None:
-        port = free_port()
+        port = free_port(socket.SOCK_DGRAM)
         async with running_discv5("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
             assert one.endpoint.port == port
             with pytest.raises(DiscoveryError, match=r"cannot listen .*p2p\.listen\.udp"):
@@ -125,8 +127,8 @@ def test_invalid_options_are_reported() -> None:
     asyncio.run(check())
 
 
-def test_version_6() -> None:
-    need_version_6()
+def test_ipv6() -> None:
+    need_ipv6()
 
     async def check() -> None:
         async with running_discv5("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
@@ -147,10 +149,9 @@ def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
             two.set_peer_count(19)
             assert two.node.peers_wanted
             await until(lambda: two.found)
-            assert one._transport is not None
-            one._transport.sendto(b"x" * 100, ("127.0.0.1", two.endpoint.port))
+            one.node.calls.outbox.append(OutgoingPacket(b"x" * 100, two.endpoint))
+            one.flush()
             await until(lambda: two.node.drops)
-            two._next_report = 0.0
             await until(lambda: b"not a packet" in two.meter.text())
             text = two.meter.text().decode()
             assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
@@ -161,7 +162,7 @@ def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
 
 def test_accessors_raise_before_the_start() -> None:
     server = Discv5Server(
-        RecordingDiscv5Server("one")._config,
+        config(no_discovery=False),
         RecordingDiscv5Server("one").identity,
         RecordingDiscv5Server("one").meter,
         print,
