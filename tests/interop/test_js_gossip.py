@@ -1,4 +1,4 @@
-"""Our gossip of blocks, with all of the p2p process around it, against js-libp2p's gossipsub set as op-node's is."""
+"""Gossip of blocks of a whole p2p process against js-libp2p's gossipsub with op-node's parameters."""
 
 import time
 from hashlib import shake_128
@@ -24,12 +24,12 @@ TOPIC = block_message.block_topic(CHAIN_ID, 4)
 GROUP_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'
 NARROW = {"mesh_d": 1, "mesh_lo": 1, "mesh_hi": 1}
-"""A mesh of one: whoever comes second hears of blocks by gossip alone."""
+"""A mesh of one: the second peer gets blocks by lazy gossip only."""
 THEIR_NARROW = {"D": 1, "Dlo": 1, "Dhi": 1, "Dout": 0, "Dscore": 1}
 P4 = {"topicWeight": 1, "invalidMessageDeliveriesWeight": -1, "invalidMessageDeliveriesDecay": 0.99}
 OTHERS = ("timeInMesh", "firstMessageDeliveries", "meshMessageDeliveries", "meshFailurePenalty")
 ONLY_P4 = {"scoreParams": {"topics": {TOPIC: {**P4, **{f"{name}Weight": 0 for name in OTHERS}}}}}
-"""Their scores with refused messages as their only part."""
+"""Their scores with invalid messages (P4) as their only part."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,11 +61,11 @@ async def connected(node: P2pNode, *peers: JsGossipPeer) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
-    """Each version on its topic, whoever dials, with the same id at both ends and nothing of an author."""
+    """Each version on its topic, whoever dials, with the same id at both ends and without an author."""
     rollup = chain_of_now(last_fork=LAST_FORK[version])
     topic = block_message.block_topic(CHAIN_ID, version)
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node, gossip_peer(1) as theirs:
             assert present_topic(node) == topic
             await theirs.join(*node.stage.gossip.topics, "/another/topic")
@@ -74,13 +74,13 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             else:
                 assert await node.call("connectPeer", theirs.address) is None
             await theirs.wait_for_mesh_with(node, topic)
-            assert (await theirs.state(topic))["spoken"] == {node.peer: MESHSUB_12}
+            assert (await theirs.state(topic))["protocols"] == {node.peer: MESHSUB_12}
             assert "/another/topic" not in node.stage.gossip.router.peers.topics
             ours, given = now_block(1, version), now_block(2, version)
             assert await node.publish(ours) is None
             sent = message(ours, version)
-            heard = await theirs.received(id_of(sent, topic))
-            assert (heard["topic"], heard["data"], heard["peer"]) == (topic, sent, node.peer)
+            received = await theirs.received(id_of(sent, topic))
+            assert (received["topic"], received["data"], received["peer"]) == (topic, sent, node.peer)
             assert {tuple(each["fields"]) for each in theirs.rpcs("messages")} == {("data", "topic")}
             assert await theirs.publish(topic, message(given, version)) == {node.peer}
             await node.until(lambda: node.received_blocks)
@@ -91,29 +91,30 @@ def test_signed_blocks_go_both_ways(tmp_path: Path, version: int) -> None:
             peers = (await node.call("peers", True))["peers"]
             assert peers[theirs.peer_text]["scores"]["gossip"]["total"] == 0 and peers[theirs.peer_text]["gossipBlocks"]
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_large_blocks_go_both_ways(tmp_path: Path) -> None:
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup, size = chain_of_now(), 1_500_000
         async with P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
             for number in (1, 2, 3):
                 ours, given = large_block(number, size), large_block(100 + number, size)
                 assert await node.publish(ours) is None
-                heard = await theirs.received(id_of(message(ours)))
-                assert heard["data"] == message(ours)
+                received = await theirs.received(id_of(message(ours)))
+                assert received["data"] == message(ours)
                 await theirs.publish(TOPIC, message(given))
-                await node.until(lambda given=given: node.received_blocks and node.received_blocks[-1] == given)
+                await node.wait_for_blocks(number)
+                assert node.received_blocks[-1] == given
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -> None:
-    """Our own blocks and those of others come to it by IHAVE and IWANT, never unasked."""
+    """It gets our blocks and those of others by IHAVE and IWANT only."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY, **NARROW).running() as node,
@@ -133,24 +134,24 @@ def test_a_peer_outside_of_our_mesh_gets_ihave_and_sends_iwant(tmp_path: Path) -
             for each in map(message, (own, given)):
                 assert (await outsider.received(id_of(each)))["data"] == each
                 assert id_of(each).hex() in outsider.rpcs("ihave")
-                assert _told_before_sent(outsider, id_of(each))
+                assert _announced_before_sent(outsider, id_of(each))
                 assert outsider.copies(id_of(each)) == 1
             assert (await outsider.state(TOPIC))["mesh"] == []
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
-def _told_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
+def _announced_before_sent(peer: JsGossipPeer, id_: bytes) -> bool:
     rpcs = [event for event in peer.js.events if event["event"] == "rpc"]
-    told = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
+    announced = next(at for at, rpc in enumerate(rpcs) if id_.hex() in rpc["ihave"])
     sent = next(at for at, rpc in enumerate(rpcs) if any(each["id"] == id_.hex() for each in rpc["messages"]))
-    return told < sent
+    return announced < sent
 
 
 def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path) -> None:
-    """Their mesh of one is full of another node of ours; we obey the PRUNE, and ask for what we are told of."""
+    """Their mesh of one holds another node of ours; we respect the PRUNE, and request what they announce."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as member,
@@ -170,26 +171,26 @@ def test_outside_of_their_mesh_we_get_ihave_and_send_iwant(tmp_path: Path) -> No
             assert node.stage.gossip.router.lazy_gossip.promises.broken(time.monotonic() + 10) == {}
             assert theirs.rpcs("graft", node.peer).count(TOPIC) == 1, "no GRAFT within the backoff"
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_a_broken_promise_lowers_their_score(tmp_path: Path) -> None:
-    """They tell of a message that they cannot bring: behaviour penalty (P7)."""
+    """They announce a message that they do not send: behaviour penalty (P7)."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with P2pNode(1, chain_of_now(), tmp_path).running() as node, gossip_peer(1) as theirs:
             await connected(node, theirs)
-            await theirs.js.call("tell", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
+            await theirs.js.call("ihave", peer=node.peer, topic=TOPIC, ids=["ab" * 20])
             await theirs.wait_for_rpc("iwant", lambda wanted: wanted == "ab" * 20)
-            scores = node.stage.scorer
-            await node.until(lambda: scores.snapshot(theirs.peer).behaviour_penalty > 0.5)
-            assert scores.score(theirs.peer) == 0, "few broken promises are forgiven"
+            scorer = node.stage.scorer
+            await node.until(lambda: scorer.snapshot(theirs.peer).behaviour_penalty > 0.5)
+            assert scorer.score(theirs.peer) == 0, "few broken promises are forgiven"
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
-def bad_messages() -> dict[str, bytes]:
-    """What we must refuse, by the name of the fault."""
+def invalid_messages() -> dict[str, bytes]:
+    """Messages that we must reject, by the name of the ValidationFailure."""
     now, stranger = int(time.time()), LocalSigner(b"\x77" * 32)
     wrong_hash = msgspec.structs.replace(now_block(4), block_hash=b"\x09" * 32)
     return {
@@ -211,10 +212,9 @@ def _signed_junk() -> bytes:
 
 
 def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
-    """Each is refused by its name. Topics are not scored (node-behaviour 13.8): the sender stays, and a good block
-    of its passes."""
+    """Each is rejected for its reason. Topics are not scored [SCR4]: the sender stays, and a valid block of its passes."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as node,
@@ -222,27 +222,27 @@ def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
             gossip_peer(2) as witness,
         ):
             await connected(node, sender, witness)
-            bad = bad_messages()
-            for each in bad.values():
+            invalid = invalid_messages()
+            for each in invalid.values():
                 await sender.publish(TOPIC, each)
-            good = message(now_block(9))
-            await sender.publish(TOPIC, good)
-            await witness.received(id_of(good))
-            assert node.stage.gossip.failures == dict.fromkeys(bad, 1)
-            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(good).hex()]
+            valid = message(now_block(9))
+            await sender.publish(TOPIC, valid)
+            await witness.received(id_of(valid))
+            assert node.stage.gossip.failures == dict.fromkeys(invalid, 1)
+            assert [each["id"] for each in witness.rpcs("messages")] == [id_of(valid).hex()]
             assert len(node.received_blocks) == 1
             score = (await node.call("peers", True))["peers"][sender.peer_text]["scores"]["gossip"]
             assert score["total"] == 0 and score["behavioralPenalty"] == 0
-            await node.until(lambda: node.metric_sum(REJECTED) == len(bad))
+            await node.until(lambda: node.metric_sum(REJECTED) == len(invalid))
             assert sender.peer in node.stage.gossip.router.meshes.members[TOPIC]
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
     """A block without a known signer, and one seen before under another signature."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path).running() as node,
@@ -251,11 +251,11 @@ def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
         ):
             await connected(node, sender, witness)
             node.l1.set(RuntimeConfig(bytes(20)))
-            await node.until(lambda: node.stage._signers.current is None)
+            await node.until(lambda: node.stage.signers.current is None)
             await sender.publish(TOPIC, message(now_block(1)))
             await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
             node.l1.set(RuntimeConfig(SIGNER.address))
-            await node.until(lambda: node.stage._signers.current == SIGNER.address)
+            await node.until(lambda: node.stage.signers.current == SIGNER.address)
             content = signed(now_block(2))
             once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))
             for each in (once, again, last):
@@ -266,7 +266,7 @@ def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
             assert [each.block_number for each in node.received_blocks] == [2, 3]
             assert node.stage.scorer.score(sender.peer) == 0
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def _with_high_s(content: bytes) -> bytes:
@@ -275,11 +275,11 @@ def _with_high_s(content: bytes) -> bytes:
     return snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
 
 
-@pytest.mark.parametrize("verdict", ["accept", "ignore", "reject"])
-def test_their_validation_results_of_our_blocks(tmp_path: Path, verdict: str) -> None:
-    """Accepted: passed on to another node of ours. Rejected: our score there falls (P4), they prune us, we obey."""
+@pytest.mark.parametrize("result", ["accept", "ignore", "reject"])
+def test_their_validation_results_of_our_blocks(tmp_path: Path, result: str) -> None:
+    """ACCEPT: forwarded to another node of ours. REJECT: our score falls there (P4), they prune us, we respect it."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -288,29 +288,29 @@ def test_their_validation_results_of_our_blocks(tmp_path: Path, verdict: str) ->
         ):
             await connected(node, theirs)
             await connected(witness, theirs)
-            await theirs.js.call("judge", topic=TOPIC, verdict=verdict)
+            await theirs.js.call("validate", topic=TOPIC, result=result)
             first, second = now_block(1), now_block(2)
             assert await node.publish(first) is None
-            await theirs.js.event("judged", by(verdict=verdict, id=id_of(message(first)).hex(), peer=node.peer))
-            if verdict == "reject":
+            await theirs.js.event("validated", by(result=result, id=id_of(message(first)).hex(), peer=node.peer))
+            if result == "reject":
                 await theirs.wait_for_state(TOPIC, lambda state: state["scores"][node.peer] <= -0.9)
                 meshes = node.stage.gossip.router.meshes
                 await node.until(lambda: theirs.peer not in meshes.members[TOPIC])
                 assert meshes.backoff.blocks_graft(TOPIC, theirs.peer)
             else:
                 assert (await theirs.state(TOPIC))["scores"] == {node.peer: 0, witness.peer: 0}
-            await theirs.js.call("judge", topic=TOPIC, verdict="accept")
+            await theirs.js.call("validate", topic=TOPIC, result="accept")
             assert await node.publish(second) is None
             await witness.until(lambda: second in witness.received_blocks)
-            assert (first in witness.received_blocks) == (verdict == "accept")
+            assert (first in witness.received_blocks) == (result == "accept")
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_we_send_idontwant(tmp_path: Path) -> None:
-    """IDONTWANT (v1.2): the rest of the mesh hears at once of a large message that came."""
+    """IDONTWANT (v1.2) for a large message is sent to the rest of the mesh at once."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         async with (
             P2pNode(1, chain_of_now(), tmp_path).running() as node,
             gossip_peer(1) as sender,
@@ -323,13 +323,13 @@ def test_we_send_idontwant(tmp_path: Path) -> None:
             await other.received(id_of(large))
             assert other.rpcs("idontwant") == [id_of(large).hex()] and sender.rpcs("idontwant") == []
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_their_idontwant_is_respected(tmp_path: Path) -> None:
-    """`theirs` has a block from one node of ours and tells the other, which gets the same block elsewhere."""
+    """`theirs` has a block from one node of ours and sends IDONTWANT to the other, which gets the block elsewhere."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
@@ -339,7 +339,7 @@ def test_their_idontwant_is_respected(tmp_path: Path) -> None:
         ):
             await connected(source, theirs)
             await connected(node, theirs, elsewhere)
-            await theirs.js.call("judge", topic=TOPIC, verdict="ignore")
+            await theirs.js.call("validate", topic=TOPIC, result="ignore")
             large = large_block(1, 2000)
             assert await source.publish(large) is None
             state = node.stage.gossip.router.peers.states[theirs.peer]
@@ -348,17 +348,17 @@ def test_their_idontwant_is_respected(tmp_path: Path) -> None:
             await node.until(lambda: node.received_blocks == [large])
             last = message(now_block(2))
             await elsewhere.publish(TOPIC, last)
-            await theirs.js.event("judged", by(id=id_of(last).hex(), peer=node.peer))
+            await theirs.js.event("validated", by(id=id_of(last).hex(), peer=node.peer))
             assert theirs.copies(id_of(message(large)), node.peer) == 0
             assert theirs.copies(id_of(message(large)), source.peer) == 1
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_signed_messages_are_rejected(tmp_path: Path) -> None:
-    """A peer that signs its messages (StrictSign) gives us nothing, and refuses ours."""
+    """A peer with StrictSign sends nothing that we accept, and rejects our messages."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -371,15 +371,15 @@ def test_signed_messages_are_rejected(tmp_path: Path) -> None:
             ours = now_block(2)
             assert await node.publish(ours) is None
             await theirs.wait_for_rpc("messages", lambda each: each["id"] == id_of(message(ours)).hex())
-            assert [event for event in theirs.js.events if event["event"] in ("judged", "message")] == []
+            assert [event for event in theirs.js.events if event["event"] in ("validated", "message")] == []
 
-    run_scenario(scene)
+    run_scenario(scenario)
 
 
 def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
-    """A peer that leaves a topic is sent nothing of it unasked; it is grafted again once its backoff is over."""
+    """A peer that left a topic gets its messages by IWANT only; it is grafted again after the backoff."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         rollup = chain_of_now()
         async with (
             P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as node,
@@ -396,8 +396,8 @@ def test_topics_are_left_and_joined_again(tmp_path: Path) -> None:
             await node.until(lambda: theirs.peer in router.topic_peers(TOPIC))
             assert await node.publish(last) is None
             await theirs.received(id_of(message(last)))
-            assert not theirs.copies(id_of(message(missed))) or _told_before_sent(theirs, id_of(message(missed)))
+            assert not theirs.copies(id_of(message(missed))) or _announced_before_sent(theirs, id_of(message(missed)))
             await theirs.wait_for_mesh_with(node, TOPIC)
             assert node.stage.scorer.snapshot(theirs.peer).behaviour_penalty == 0
 
-    run_scenario(scene)
+    run_scenario(scenario)

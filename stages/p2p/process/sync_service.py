@@ -93,7 +93,7 @@ class SyncClient:
         is_static: Callable[[PeerId], bool],
         on_block: Callable[[ExecutionPayload], None],
     ) -> None:
-        self._host, self._planner = host, planner
+        self._host, self.planner = host, planner
         self._is_static, self._on_block = is_static, on_block
         self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
         self.activity = PeriodicTask("sync", self._step)
@@ -101,23 +101,23 @@ class SyncClient:
 
     def request_range(self, head: int, gap_end: GapEnd) -> None:
         """The blocks above number `head` and below `gap_end` are missing."""
-        self._release(self._planner.request_range(head, gap_end, time.monotonic()))
+        self._release(self.planner.request_range(head, gap_end, time.monotonic()))
         self.activity.wake.set()
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerIdentified):
             if set(self._protocols) & set(event.identify.protocols):
-                self._planner.add_peer(event.peer, self._is_static(event.peer))
+                self.planner.add_peer(event.peer, self._is_static(event.peer))
                 self.activity.wake.set()
         elif isinstance(event, PeerDisconnected):
-            self._planner.remove_peer(event.peer)
+            self.planner.remove_peer(event.peer)
             self.activity.wake.set()
 
     async def _step(self) -> float:
         now = time.monotonic()
-        for request in self._planner.next_requests(now):
+        for request in self.planner.next_requests(now):
             self._host.spawn(self._request(request))
-        delay = self._planner.delay(now)
+        delay = self.planner.delay(now)
         return _IDLE_INTERVAL if delay is None else max(delay, 0.01)
 
     async def _request(self, request: BlockRequest) -> None:
@@ -131,8 +131,8 @@ class SyncClient:
         count(self._host, "client", code_of(outcome), now - started)
         if isinstance(outcome, BlockFound):
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
-        self._release(self._planner.handle_outcome(request, outcome, now))
-        self._host.meter.set("p2p_payloads_quarantine_total", len(self._planner.quarantine))
+        self._release(self.planner.handle_outcome(request, outcome, now))
+        self._host.meter.set("p2p_payloads_quarantine_total", len(self.planner.quarantine))
         self.activity.wake.set()
 
     async def _exchange(self, request: BlockRequest) -> RequestOutcome:

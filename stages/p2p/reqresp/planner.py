@@ -48,7 +48,7 @@ class SyncPlanner:
         self.quarantine = Quarantine()
         self._scores = scores
         self._static_only = static_only
-        self._limiter = RequestLimiter()
+        self.limiter = RequestLimiter()
         self._peers: dict[PeerId, _SyncPeer] = {}
         self._wanted: dict[int, set[PeerId]] = {}
 
@@ -83,8 +83,8 @@ class SyncPlanner:
         found = []
         for name, peer in self._idle():
             number = self._next_for(name)
-            if number is not None and self._limiter.delay(name, now) <= 0:
-                self._limiter.consume(name, now)
+            if number is not None and self.limiter.delay(name, now) <= 0:
+                self.limiter.consume(name, now)
                 peer.in_flight = number
                 found.append(BlockRequest(name, number))
         for request in found:
@@ -93,7 +93,7 @@ class SyncPlanner:
 
     def delay(self, now: float) -> float | None:
         """Seconds until a rate limit allows another request; None if only an event can cause one."""
-        waits = [self._limiter.delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
+        waits = [self.limiter.delay(name, now) for name, _ in self._idle() if self._next_for(name) is not None]
         return min(waits, default=None)
 
     def handle_outcome(
@@ -108,7 +108,7 @@ class SyncPlanner:
             self._scores.on_valid_response(request.peer, now)
             return self._handle_release(self.quarantine.add(outcome.payload, request.peer), now)
         # An error costs the whole burst, so that the peer rests [SYN11].
-        self._limiter.charge(request.peer, PEER_BURST, now)
+        self.limiter.charge(request.peer, PEER_BURST, now)
         if isinstance(outcome, ErrorResponse) and outcome.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:

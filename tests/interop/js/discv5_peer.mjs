@@ -1,5 +1,5 @@
 // A @chainsafe/discv5 node on the loopback interface.
-import { say, serve, options } from './lines.mjs'
+import { send, serve, options } from './lines.mjs'
 
 const { Discv5 } = await import('@chainsafe/discv5')
 const { ENR, SignableENR } = await import('@chainsafe/enr')
@@ -21,9 +21,9 @@ const node = Discv5.create({
 
 const texts = records => records.map(record => record.encodeTxt())
 
-node.on('discovered', record => say({ event: 'discovered', record: record.encodeTxt() }))
+node.on('discovered', record => send({ event: 'discovered', record: record.encodeTxt() }))
 await node.start()
-say({ event: 'ready', record: node.enr.encodeTxt(), node: node.enr.nodeId })
+send({ event: 'ready', record: node.enr.encodeTxt(), node: node.enr.nodeId })
 
 serve({
   async ping ({ record }) {
