@@ -1,7 +1,8 @@
 """Messages from arrival to validation result. Each message is validated once, however many peers send it; what has no
 use, duplicates and rejected messages, is charged to its sender's wasted-bytes budget."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import snappy
@@ -13,14 +14,69 @@ from rollup_node.stages.p2p.gossipsub.message import (
     ValidationResult,
     message_id,
 )
-from rollup_node.stages.p2p.gossipsub.params import MAX_SEEN, VALIDATION_TIMEOUT, GossipParams
+from rollup_node.stages.p2p.gossipsub.params import (
+    MAX_PENDING_BYTES,
+    MAX_PENDING_MESSAGES,
+    MAX_SEEN,
+    VALIDATION_TIMEOUT,
+    GossipParams,
+)
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable
-from rollup_node.stages.p2p.gossipsub.pending import PendingMessage, PendingMessages
 from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+
+
+@dataclass
+class PendingMessage:
+    """A message from arrival to validation result; `senders` are all peers that sent it, the first one first."""
+
+    topic: str
+    data: bytes
+    size: int
+    received_at: float
+    senders: dict[PeerId, None] = field(default_factory=dict)
+
+    @property
+    def sender(self) -> PeerId:
+        """The peer that sent it first."""
+        return next(iter(self.senders))
+
+
+class PendingMessages:
+    """Messages whose validation is pending, by id, oldest first; bounded in number and bytes."""
+
+    def __init__(self) -> None:
+        self._messages: dict[MessageId, PendingMessage] = {}
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def get(self, message_id: MessageId) -> PendingMessage | None:
+        """The message, None if it is not pending."""
+        return self._messages.get(message_id)
+
+    def add(self, message_id: MessageId, message: PendingMessage) -> bool:
+        """Adds a message; False if there is no room."""
+        if len(self._messages) >= MAX_PENDING_MESSAGES or self.bytes + message.size > MAX_PENDING_BYTES:
+            return False
+        self._messages[message_id] = message
+        self.bytes += message.size
+        return True
+
+    def take(self, message_id: MessageId) -> PendingMessage | None:
+        """Removes the message and returns it; None if it is not pending."""
+        message = self._messages.pop(message_id, None)
+        if message is not None:
+            self.bytes -= message.size
+        return message
+
+    def older_than(self, time: float) -> Iterator[MessageId]:
+        """Ids of messages received before `time`."""
+        return iter([each for each, message in self._messages.items() if message.received_at < time])
 
 
 class _DecodedMessage(NamedTuple):
