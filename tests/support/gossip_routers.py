@@ -1,4 +1,4 @@
-"""Gossip routers under test: one among peers played by the test, or many in a made-up network."""
+"""Gossip routers under test: one with scripted peers, or many in a simulated network."""
 
 import heapq
 import random
@@ -42,7 +42,7 @@ def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
 
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
-    """What frames say."""
+    """Decodes frames."""
     found = []
     for frame in frames:
         length = varint.decode(frame)
@@ -52,7 +52,7 @@ def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
 
 
 class SentRpcs:
-    """All that the router said to a peer, added up."""
+    """The parts of all RPCs that the router sent to a peer."""
 
     def __init__(self, rpcs: list[Rpc]) -> None:
         controls = [rpc.control for rpc in rpcs]
@@ -67,7 +67,7 @@ class SentRpcs:
 
 
 class RouterHarness:
-    """One router and the peers of a test. Time stands still unless it is moved."""
+    """One router whose peers are scripted by the test. Time moves only by `now` and `heartbeats`."""
 
     def __init__(
         self, params: GossipParams | None = None, scoring: PeerScoring = PeerScoring.LIGHT, seed: int = 1
@@ -80,7 +80,7 @@ class RouterHarness:
     def add_peer(
         self, name: str, protocol: str = MESHSUB_12, outbound: bool = False, joins: bool = True, ip: str = ""
     ) -> bytes:
-        """A peer that has joined the topic, if nothing else is said; what is said to it by then is dropped."""
+        """Adds a peer, by default subscribed to the topic. What the router has sent to it by then is dropped."""
         peer = name.encode()
         self.router.add_peer(peer, protocol, outbound, [ip or f"10.0.0.{name}"])
         if joins:
@@ -88,13 +88,13 @@ class RouterHarness:
         self.sent_to(peer)
         return peer
 
-    def add_peers(self, count: int, **how: object) -> list[bytes]:
-        """Several such peers, each at an address of its own."""
-        return [self.add_peer(f"{number:03}", **how) for number in range(count)]  # type: ignore[arg-type]
+    def add_peers(self, count: int, **options: object) -> list[bytes]:
+        """Adds several peers, each with its own IP address."""
+        return [self.add_peer(f"{number:03}", **options) for number in range(count)]  # type: ignore[arg-type]
 
-    def add_members(self, count: int, **how: object) -> list[bytes]:
-        """Several peers that are in the mesh, because they said so."""
-        peers = self.add_peers(count, **how)
+    def add_members(self, count: int, **options: object) -> list[bytes]:
+        """Adds several peers that graft us."""
+        peers = self.add_peers(count, **options)
         for peer in peers:
             self.receive_control(peer, graft=[TOPIC])
         assert list(self.mesh) == peers
@@ -106,26 +106,26 @@ class RouterHarness:
         return list(self.router.meshes.members[TOPIC])
 
     def receive(self, peer: bytes, rpc: Rpc) -> list[UnvalidatedMessage]:
-        """The peer says something well-formed; what of it is to be judged."""
+        """Receives a well-formed RPC; returns the messages to validate."""
         found = self.router.receive_rpc(peer, encode_rpc(rpc), self.now)
         assert not isinstance(found, MalformedRpc)
         return found
 
     def receive_control(self, peer: bytes, **parts: object) -> None:
-        """The peer says something that holds no message."""
+        """Receives a control message."""
         assert self.receive(peer, Rpc(control=ControlMessage(**parts))) == []  # type: ignore[arg-type]
 
     def receive_message(self, peer: bytes, content: bytes, topic: str = TOPIC) -> list[UnvalidatedMessage]:
-        """The peer sends a message."""
+        """Receives a message; returns it if it is to be validated."""
         return self.receive(peer, Rpc(messages=[PubsubMessage(topic, compressed(content))]))
 
     def accept(self, peer: bytes, content: bytes) -> int:
-        """The peer sends a message that is accepted; to how many it goes on."""
+        """Receives a message and accepts it; returns the number of peers it is forwarded to."""
         (incoming,) = self.receive_message(peer, content)
         return self.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self.now)
 
     def sent_to(self, peer: bytes) -> SentRpcs:
-        """What was said to a peer since the last call."""
+        """What was sent to a peer since the last call."""
         frames = []
         while (frame := self.router.next_frame(peer)) is not None:
             frames.append(frame)
@@ -139,7 +139,7 @@ class RouterHarness:
 
 
 class GossipSimulation:
-    """Many routers with links between them that delay and lose messages."""
+    """Many routers with links that delay and lose RPCs, in simulated time."""
 
     def __init__(
         self, count: int, links: int, seed: int, loss: float, delay: tuple[float, float] = (0.01, 0.1)
@@ -150,12 +150,12 @@ class GossipSimulation:
         self.delay = delay
         self.names = [number.to_bytes(4, "big") for number in range(count)]
         self.routers = {name: self._router(name, seed) for name in self.names}
-        self.arrived: dict[MessageId, dict[bytes, float]] = {}
+        self.received_at: dict[MessageId, dict[bytes, float]] = {}
         self.disconnected: set[bytes] = set()
         self._events: list[tuple[float, int, str, bytes, bytes, bytes]] = []
         self._count = 0
         for name in self.names:
-            self._at(self.random.random() * 0.5, "beat", name)
+            self._schedule(self.random.random() * 0.5, "heartbeat", name)
         for one, other in self._pairs(links):
             self.connect(one, other)
         self.run_until(0.4)
@@ -174,54 +174,54 @@ class GossipSimulation:
         return pairs[: len(self.names) * links // 2]
 
     def connect(self, one: bytes, other: bytes) -> None:
-        """A link; the first of the two has dialled."""
+        """Connects two routers; the first is the dialer."""
         for name, peer, outbound in ((one, other, True), (other, one, False)):
             self.routers[name].add_peer(peer, MESHSUB_12, outbound, [f"10.1.{peer[2]}.{peer[3]}"])
-            self._pump(name)
+            self._flush(name)
 
     def publish(self, name: bytes, content: bytes) -> MessageId:
-        """A router publishes."""
-        found = id_of(content)
-        self.arrived[found] = {name: self.now}
+        """Publishes a message by a router."""
+        message = id_of(content)
+        self.received_at[message] = {name: self.now}
         assert self.routers[name].publish(TOPIC, compressed(content), self.now) is not None
-        self._pump(name)
-        return found
+        self._flush(name)
+        return message
 
     def run_until(self, end: float) -> None:
-        """Lets things happen up to a time."""
+        """Runs the network up to a time."""
         while self._events and self._events[0][0] <= end:
-            self.now, _, kind, name, source, data = heapq.heappop(self._events)
+            self.now, _, event, name, source, data = heapq.heappop(self._events)
             router = self.routers[name]
-            if kind == "beat":
+            if event == "heartbeat":
                 router.heartbeat(self.now)
-                self._at(0.5, "beat", name)
-            elif kind == "arrive":
-                self._arrive(name, source, data)
+                self._schedule(0.5, "heartbeat", name)
+            elif event == "deliver":
+                self._deliver(name, source, data)
             else:
-                self.arrived[data][name] = self.now
+                self.received_at[data][name] = self.now
                 router.report_validation_result(data, ValidationResult.ACCEPT, self.now)
-            self._pump(name)
+            self._flush(name)
         self.now = end
 
     def mesh_sizes(self) -> list[int]:
-        """The sizes of all meshes."""
+        """The mesh size of each router."""
         return [len(router.meshes.members[TOPIC]) for router in self.routers.values()]
 
-    def _arrive(self, name: bytes, source: bytes, frame: bytes) -> None:
+    def _deliver(self, name: bytes, source: bytes, frame: bytes) -> None:
         length = varint.decode(frame)
         assert length is not None
         found = self.routers[name].receive_rpc(source, frame[length[1] :], self.now)
         assert not isinstance(found, MalformedRpc)
         for incoming in found:
-            self._at(0.003, "judge", name, data=incoming.id)
+            self._schedule(0.003, "validate", name, data=incoming.id)
 
-    def _pump(self, name: bytes) -> None:
+    def _flush(self, name: bytes) -> None:
         router = self.routers[name]
         for peer in router.take_ready():
             while (frame := router.next_frame(peer)) is not None:
                 if self.random.random() >= self.loss and not {name, peer} & self.disconnected:
-                    self._at(self.random.uniform(*self.delay), "arrive", peer, name, frame)
+                    self._schedule(self.random.uniform(*self.delay), "deliver", peer, name, frame)
 
-    def _at(self, seconds: float, kind: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
+    def _schedule(self, delay: float, event: str, name: bytes, source: bytes = b"", data: bytes = b"") -> None:
         self._count += 1
-        heapq.heappush(self._events, (self.now + seconds, self._count, kind, name, source, data))
+        heapq.heappush(self._events, (self.now + delay, self._count, event, name, source, data))

@@ -1,4 +1,4 @@
-"""Blocks of a made-up chain for tests of gossip and sync: right hashes, links, and a signer."""
+"""Blocks of a test chain for gossip and sync, with valid hashes and parents, and their signer."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def chain_config(last_fork: str = "jovian") -> RollupConfig:
 
 
 def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **changes: Any) -> ExecutionPayload:
-    """A block of a version with its own hash; `changes` are made before it is computed."""
+    """A block of a version with its hash; `changes` are made before that is computed."""
     fields: dict[str, Any] = {
         "parent_hash": parent,
         "fee_recipient": b"\x42" * 20,
@@ -71,7 +71,7 @@ def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **change
 
 
 def chain(count: int, version: int = 4, first: int = 1) -> list[ExecutionPayload]:
-    """Blocks that link, from number `first` on."""
+    """Consecutive blocks from number `first` on."""
     blocks: list[ExecutionPayload] = []
     for number in range(first, first + count):
         blocks.append(block(version, number, blocks[-1].block_hash if blocks else bytes(32)))

@@ -95,17 +95,17 @@ class ValidationQueue:
         self._peers = peers
         self._promises = promises
         self._id_scheme = id_scheme
-        self._seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
+        self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
         self.pending = PendingMessages()
 
     def has_seen(self, message_id: MessageId, now: float) -> bool:
         """Whether a message was received or published within the seen TTL."""
-        return self._seen.has(message_id, now)
+        return self.seen.has(message_id, now)
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
         """Marks a message of our own as seen; returns its id, None if it was seen before."""
         message_id = self._decode(topic, data).id
-        return message_id if self._seen.add(message_id, now) else None
+        return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
         """Takes a message in a joined topic; returns it if it must be validated. A signed message is rejected
@@ -116,7 +116,7 @@ class ValidationQueue:
             self._reject(peer, len(message.data))
             return None
         decoded = self._decode(message.topic, message.data)
-        if self._seen.has(decoded.id, now):
+        if self.seen.has(decoded.id, now):
             self._add_duplicate(peer, decoded)
             return None
         self._promises.fulfill(decoded.id)
@@ -124,7 +124,7 @@ class ValidationQueue:
         if not self.pending.add(decoded.id, pending):
             self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
-        self._seen.add(decoded.id, now)
+        self.seen.add(decoded.id, now)
         return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
@@ -142,7 +142,7 @@ class ValidationQueue:
 
     def heartbeat(self, now: float) -> None:
         """Expires the seen cache, and ignores messages whose validation takes too long."""
-        self._seen.remove_expired(now)
+        self.seen.remove_expired(now)
         for expired in self.pending.older_than(now - VALIDATION_TIMEOUT):
             self.finish(expired, ValidationResult.IGNORE)
 

@@ -1,5 +1,5 @@
-"""Ten thousand damaged inputs for each parser of gossip, blocks, requests and routers: an answer or the parser's own
-refusal, nothing else; and a damaged peer store never keeps a node from starting."""
+"""Ten thousand damaged inputs for each parser of gossip, blocks, requests and NAT gateways, of which each has a result
+or the parser's own error; and a damaged peer store never keeps a node from starting."""
 
 import random
 from collections.abc import Callable
@@ -43,43 +43,43 @@ CONFIGS = {version: chain_config(LAST_FORK[version]) for version in block_messag
 Parser = Callable[[bytes], object]
 
 
-def refused(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
-    """A parser whose own errors count as its answer."""
+def accepting_errors(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
+    """The parser, whose own errors count as a result."""
 
-    def parsed(raw: bytes) -> object:
+    def parse_or_none(raw: bytes) -> object:
         try:
             return parse(raw)
         except errors:
             return None
 
-    return parsed
+    return parse_or_none
 
 
-def made(version: int) -> bytes:
+def signed_part(version: int) -> bytes:
     """The signed part of a block of a version."""
     return block_message.encode_signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
 
 
-def judge(version: int) -> Parser:
-    """Judges a block whose signature holds, whatever it signs."""
+def block_validator(version: int) -> Parser:
+    """Validates a block with a valid signature."""
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(CONFIGS[version], signers)
 
-    def judged(part: bytes) -> object:
+    def validate(part: bytes) -> object:
         content = SIGNER.sign(CHAIN_ID, part) + part
         found = validator.validate(version, content, GENESIS_TIME + 2, 0.0)
-        assert found.result is not ValidationResult.ACCEPT or part == made(version)
+        assert found.result is not ValidationResult.ACCEPT or part == signed_part(version)
         return found
 
-    return judged
+    return validate
 
 
-def answer(version: int) -> bytes:
+def encoded_response(version: int) -> bytes:
     return payload_by_number.encode_block(CONFIGS[version], block(version))
 
 
-def respond(version: int) -> Parser:
+def response_parser(version: int) -> Parser:
     def read(raw: bytes) -> object:
         found = payload_by_number.decode_response(CONFIGS[version], 1, raw)
         return None if isinstance(found, ErrorResponse | RequestFailed) else found.payload.block_number == 1
@@ -103,28 +103,34 @@ RPC = encode_rpc(
         ControlMessage([IHave("/t", [b"a" * 20] * 3)], [b"b" * 20], ["/t"], [Prune("/t", 60)], [b"c" * 20]),
     )
 )
-MAPPED = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
-OUTER = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddress></R></Body></Envelope>"
+NAT_PMP_MAPPING = bytes((0, 130, 0, 0)) + bytes(4) + b"\x24\x06\x24\x06" + bytes(4)
+UPNP_EXTERNAL_IP = b"<Envelope><Body><R><NewExternalIPAddress>192.0.2.1</NewExternalIPAddress></R></Body></Envelope>"
 ENODE = f"enode://{'ab' * 64}@127.0.0.1:1?discport=2".encode()
 CONTENT = signed(block(4, transactions=(b"\x02" * 500,)), 4)
 PARSERS: dict[str, tuple[Parser, bytes]] = {
-    "gossip": (refused(decode_rpc, RpcDecodeError), RPC),
+    "gossip": (accepting_errors(decode_rpc, RpcDecodeError), RPC),
     "snappy": (snappy_parser(snappy.decompress), snappy.compress(CONTENT)),
     "framed snappy": (snappy_parser(snappy.decompress_framed), snappy.compress_framed(CONTENT)),
     **{
         f"block {version}": (
-            refused(lambda raw, version=version: block_message.decode_signed_part(raw, version), SszError),  # type: ignore[misc]
-            made(version),
+            accepting_errors(lambda raw, version=version: block_message.decode_signed_part(raw, version), SszError),  # type: ignore[misc]
+            signed_part(version),
         )
         for version in block_message.VERSIONS
     },
-    **{f"answer {version}": (respond(version), answer(version)) for version in block_message.VERSIONS},
+    **{
+        f"response {version}": (response_parser(version), encoded_response(version))
+        for version in block_message.VERSIONS
+    },
     "request": (payload_by_number.decode_request, payload_by_number.encode_request(7)),
-    "varint": (refused(varint.decode, varint.VarintError), varint.encode(1 << 40)),
-    "padded varint": (refused(varint.decode_protobuf, varint.VarintError), varint.encode(1 << 62)),
-    "pmp mapping": (refused(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError), MAPPED),
-    "upnp address": (refused(upnp.parse_external_ip, UpnpError), OUTER),
-    "enode": (refused(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
+    "varint": (accepting_errors(varint.decode, varint.VarintError), varint.encode(1 << 40)),
+    "padded varint": (accepting_errors(varint.decode_protobuf, varint.VarintError), varint.encode(1 << 62)),
+    "pmp mapping": (
+        accepting_errors(lambda raw: nat_pmp.parse_mapping(raw, TransportProtocol.TCP, 9222), NatPmpError),
+        NAT_PMP_MAPPING,
+    ),
+    "upnp address": (accepting_errors(upnp.parse_external_ip, UpnpError), UPNP_EXTERNAL_IP),
+    "enode": (accepting_errors(lambda raw: parse_bootnode(raw.decode("latin-1")), BootnodeError), ENODE),
 }
 
 
@@ -139,13 +145,13 @@ def test_damaged_inputs(name: str) -> None:
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_damaged_blocks_with_a_valid_signature(version: int) -> None:
-    """As a hostile sequencer would make them."""
-    judged, good, chance = judge(version), made(version), random.Random(version)
+    """As a malicious sequencer could send them."""
+    validate, good, chance = block_validator(version), signed_part(version), random.Random(version)
     for _ in range(COUNT // 10):
-        judged(damaged(chance, good))
+        validate(damaged(chance, good))
 
 
-def test_a_damaged_peerstore_is_replaced_or_refused(tmp_path: Path) -> None:
+def test_a_damaged_peerstore_is_replaced_or_rejected(tmp_path: Path) -> None:
     path, chance = tmp_path / "peers.db", random.Random(3)
     identity = NetworkIdentity(b"\x01" * 32)
     store = PeerStore(str(path))

@@ -1,4 +1,4 @@
-"""What a hostile peer can do to a router: nothing to its memory, little to its time, and it is scored for it."""
+"""A hostile peer of a router: memory and time stay bounded, its score falls, honest peers are served."""
 
 import random
 import tracemalloc
@@ -24,119 +24,119 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
 from tests.support.gossip_routers import TOPIC, RouterHarness, compressed, id_of
 from tests.support.p2p_blocks import SIGNER, block, chain_config, signed
 
-GOOD, BAD = b"000", b"bad"
+HONEST, ATTACKER = b"000", b"attacker"
 
 
-def attacked() -> RouterHarness:
+def harness_with_attacker() -> RouterHarness:
     harness = RouterHarness()
-    assert harness.add_members(8)[0] == GOOD
-    harness.add_peer("bad")
+    assert harness.add_members(8)[0] == HONEST
+    harness.add_peer("attacker")
     return harness
 
 
-def still_serves(harness: RouterHarness, content: bytes = b"good block") -> bool:
-    """Whether a good peer's block is judged, and passed on to the other good ones."""
-    return harness.accept(GOOD, content) >= 7
+def forwards_blocks(harness: RouterHarness, content: bytes = b"good block") -> bool:
+    """Whether a block of an honest peer is validated and forwarded to the other honest peers."""
+    return harness.accept(HONEST, content) >= 7
 
 
 def test_a_flood_of_grafts() -> None:
-    harness = attacked()
-    harness.receive_control(BAD, graft=[TOPIC])
+    harness = harness_with_attacker()
+    harness.receive_control(ATTACKER, graft=[TOPIC])
     harness.heartbeats(60)
-    harness.receive_control(BAD, prune=[Prune(TOPIC, 60)])
+    harness.receive_control(ATTACKER, prune=[Prune(TOPIC, 60)])
     totals = []
     for _ in range(10):
-        harness.receive_control(BAD, graft=[TOPIC])
-        totals.append(harness.scorer.score(BAD))
-    assert BAD not in harness.mesh
+        harness.receive_control(ATTACKER, graft=[TOPIC])
+        totals.append(harness.scorer.score(ATTACKER))
+    assert ATTACKER not in harness.mesh
     assert totals == [0.0, 0.0, 0.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0, -64.0]
-    assert harness.scorer.score(BAD) < harness.scorer.thresholds.graylist, "it is not even listened to any more"
-    assert still_serves(harness)
+    assert harness.scorer.score(ATTACKER) < harness.scorer.thresholds.graylist, "its RPCs are ignored"
+    assert forwards_blocks(harness)
     harness.heartbeats(240)
-    assert harness.scorer.score(BAD) == 0.0, "it decays"
+    assert harness.scorer.score(ATTACKER) == 0.0, "the penalty decays"
 
 
-def test_a_flood_of_promises() -> None:
-    harness = attacked()
+def test_a_flood_of_ihave() -> None:
+    harness = harness_with_attacker()
     for round_number in range(20):
         for number in range(100):
             start = (round_number * 100 + number) * 50
             harness.receive_control(
-                BAD, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])]
+                ATTACKER, ihave=[IHave(TOPIC, [(start + each).to_bytes(20, "big") for each in range(50)])]
             )
-        harness.sent_to(BAD)
+        harness.sent_to(ATTACKER)
         harness.heartbeats()
         assert len(harness.router.lazy_gossip.promises) <= 10 * 7
-    assert harness.scorer.score(BAD) < -40.0
-    assert not harness.receive_message(BAD, b"anything")
-    assert still_serves(harness)
+    assert harness.scorer.score(ATTACKER) < -40.0
+    assert not harness.receive_message(ATTACKER, b"anything")
+    assert forwards_blocks(harness)
 
 
 def test_a_flood_of_iwant() -> None:
-    harness = attacked()
-    harness.accept(GOOD, b"block")
+    harness = harness_with_attacker()
+    harness.accept(HONEST, b"block")
     for _ in range(1000):
-        harness.receive_control(BAD, iwant=[id_of(b"block")] * 20)
-    assert len(harness.sent_to(BAD).messages) == 3
-    assert still_serves(harness)
+        harness.receive_control(ATTACKER, iwant=[id_of(b"block")] * 20)
+    assert len(harness.sent_to(ATTACKER).messages) == 3
+    assert forwards_blocks(harness)
 
 
 def test_a_flood_of_idontwant() -> None:
-    harness = attacked()
+    harness = harness_with_attacker()
     for number in range(300):
-        harness.receive_control(BAD, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
-    assert len(harness.router.peers.states[BAD].unwanted) == 1000
+        harness.receive_control(ATTACKER, idontwant=[(number * 100 + each).to_bytes(20, "big") for each in range(100)])
+    assert len(harness.router.peers.states[ATTACKER].unwanted) == 1000
     harness.heartbeats(3)
-    assert not harness.router.peers.states[BAD].unwanted
-    assert still_serves(harness)
+    assert not harness.router.peers.states[ATTACKER].unwanted
+    assert forwards_blocks(harness)
 
 
 def test_a_peer_that_does_not_read() -> None:
-    harness = attacked()
-    harness.receive_control(BAD, graft=[TOPIC])
-    assert BAD in harness.mesh
+    harness = harness_with_attacker()
+    harness.receive_control(ATTACKER, graft=[TOPIC])
+    assert ATTACKER in harness.mesh
     for number in range(600):
-        harness.accept(GOOD, number.to_bytes(40, "big") * 50)
+        harness.accept(HONEST, number.to_bytes(40, "big") * 50)
         if number % 10 == 0:
             harness.heartbeats()
         for peer in harness.mesh:
-            if peer != BAD:
+            if peer != ATTACKER:
                 harness.sent_to(peer)
-    outbox = harness.router.peers.states[BAD].rpc_queue
-    assert len(outbox) <= 256 and outbox.bytes <= 20 << 20
-    assert still_serves(harness)
+    queue = harness.router.peers.states[ATTACKER].rpc_queue
+    assert len(queue) <= 256 and queue.bytes <= 20 << 20
+    assert forwards_blocks(harness)
 
 
 def test_replays_within_and_beyond_the_seen_time() -> None:
-    harness = attacked()
+    harness = harness_with_attacker()
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(chain_config(), signers)
     payload = block()
     content = signed(payload)
 
-    def arrives(after: float) -> list[ValidationFailure | None]:
+    def receive_after(after: float) -> list[ValidationFailure | None]:
         harness.now = start + after
-        found = harness.receive_message(BAD, content)
-        judged = [validator.validate(4, each.content, payload.timestamp + after, harness.now) for each in found]
-        for each, judgement in zip(found, judged, strict=True):
-            harness.router.report_validation_result(each.id, judgement.result, harness.now)
-        return [judgement.failure for judgement in judged]
+        found = harness.receive_message(ATTACKER, content)
+        validations = [validator.validate(4, each.content, payload.timestamp + after, harness.now) for each in found]
+        for each, validation in zip(found, validations, strict=True):
+            harness.router.report_validation_result(each.id, validation.result, harness.now)
+        return [validation.failure for validation in validations]
 
     start = harness.now
-    assert arrives(0.0) == [None]
-    assert [arrives(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
-    assert arrives(65.1) == [ValidationFailure.TOO_OLD]
-    patient = BlockValidator(chain_config(), signers, max_age=1000.0)
+    assert receive_after(0.0) == [None]
+    assert [receive_after(after) for after in (0.1, 1.0, 30.0, 64.9)] == [[]] * 4
+    assert receive_after(65.1) == [ValidationFailure.TOO_OLD]
+    lenient = BlockValidator(chain_config(), signers, max_age=1000.0)
     for after, expected in ((131.0, None), (197.0, ValidationFailure.SEEN), (263.0, ValidationFailure.SEEN)):
         harness.now = start + after
-        (incoming,) = harness.receive_message(BAD, content)
-        assert patient.validate(4, incoming.content, payload.timestamp + after, harness.now).failure is expected
+        (incoming,) = harness.receive_message(ATTACKER, content)
+        assert lenient.validate(4, incoming.content, payload.timestamp + after, harness.now).failure is expected
         harness.router.report_validation_result(incoming.id, ValidationResult.IGNORE, harness.now)
 
 
-def junk(chance: random.Random) -> Iterator[bytes]:
-    """Wild messages: some well-formed with odd values, some cut, changed or random."""
+def malformed_rpcs(chance: random.Random) -> Iterator[bytes]:
+    """RPCs of which some are well-formed with unusual values, some truncated, changed or random."""
     good = encode_rpc(
         Rpc(
             [Subscription(TOPIC, True)],
@@ -153,21 +153,21 @@ def junk(chance: random.Random) -> Iterator[bytes]:
 
 
 def test_any_bytes_decode_or_raise() -> None:
-    harness, chance = attacked(), random.Random(7)
-    wild = junk(chance)
+    harness, chance = harness_with_attacker(), random.Random(7)
+    rpcs = malformed_rpcs(chance)
     for number in range(800):
-        found = harness.router.receive_rpc(BAD, next(wild), harness.now)
+        found = harness.router.receive_rpc(ATTACKER, next(rpcs), harness.now)
         for incoming in [] if isinstance(found, MalformedRpc) else found:
             harness.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), harness.now)
         if number % 50 == 0:
             harness.heartbeats()
             for peer in list(harness.router.peers.states):
                 harness.sent_to(peer)
-    assert still_serves(harness)
+    assert forwards_blocks(harness)
 
 
 def floods() -> dict[str, Callable[[int], Rpc]]:
-    """Messages without end, by number."""
+    """Floods of RPCs, by number."""
 
     def message(data: bytes) -> Rpc:
         return Rpc(messages=[PubsubMessage(TOPIC, data)])
@@ -177,21 +177,21 @@ def floods() -> dict[str, Callable[[int], Rpc]]:
 
     return {
         "subscriptions": lambda n: Rpc([Subscription(f"/t/{n}/{each}", True) for each in range(10)]),
-        "junk": lambda n: message(compressed(n.to_bytes(8, "big") * 200)),
+        "malformed_rpcs": lambda n: message(compressed(n.to_bytes(8, "big") * 200)),
         "bombs": lambda n: message(compressed(n.to_bytes(8, "big") + bytes(MAX_BYTES // 8))),
-        "claims": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
+        "lengths": lambda n: message(varint.encode(MAX_BYTES) + n.to_bytes(8, "big")),
         "ids": lambda n: Rpc(control=ControlMessage([IHave(TOPIC, ids(n))], ids(n), idontwant=ids(n))),
         "grafts": lambda n: Rpc(control=ControlMessage(graft=[TOPIC, f"/t/{n}"], prune=[Prune(f"/t/{n}", n)])),
     }
 
 
-@pytest.mark.parametrize("kind", list(floods()))
-def test_memory_stays_bounded(kind: str) -> None:
-    harness, make = attacked(), floods()[kind]
+@pytest.mark.parametrize("flood", list(floods()))
+def test_memory_stays_bounded(flood: str) -> None:
+    harness, rpc_at = harness_with_attacker(), floods()[flood]
 
     def attack(numbers: range) -> None:
         for number in numbers:
-            found = harness.router.receive_rpc(BAD, encode_rpc(make(number)), harness.now)
+            found = harness.router.receive_rpc(ATTACKER, encode_rpc(rpc_at(number)), harness.now)
             for incoming in [] if isinstance(found, MalformedRpc) else found:
                 harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
             if number % 25 == 0:
@@ -205,8 +205,8 @@ def test_memory_stays_bounded(kind: str) -> None:
         attack(range(200))
         before = tracemalloc.get_traced_memory()[0]
         attack(range(200, 500))
-        grown = tracemalloc.get_traced_memory()[0] - before
+        growth = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert grown < 300_000
-    assert still_serves(harness)
+    assert growth < 300_000
+    assert forwards_blocks(harness)

@@ -1,4 +1,4 @@
-"""Gossip messages of blocks, held against messages that other implementations made."""
+"""Gossip messages of blocks, against messages that op-alloy encoded."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from rollup_node.stages.p2p.encoding import snappy
 from tests.support.p2p_blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).
-MADE_BY_OTHERS = {
+OP_ALLOY_MESSAGES = {
     1: (
         "bd04f043128457c6ccf35128497167442bcc0f8cce78cda8b366e6a12e526d938d1e4c1046acffffbfc542a7e212bb7d80d3a4b2f84f7b"
         "196d935398a24eb84c519789b401000000fe0300fe0300fe0300fe0300fe0300fe0300a203000c4a8fd56621ad04fc0101067601008ce6"
@@ -36,20 +36,20 @@ MADE_BY_OTHERS = {
 }
 
 
-@pytest.mark.parametrize("version", MADE_BY_OTHERS)
+@pytest.mark.parametrize("version", OP_ALLOY_MESSAGES)
 def test_messages_of_other_implementations(version: int) -> None:
-    text, timestamp = MADE_BY_OTHERS[version]
+    text, timestamp = OP_ALLOY_MESSAGES[version]
     content = snappy.decompress(bytes.fromhex(text))
     assert isinstance(content, bytes)
     parts = block_message.split_signature(content)
-    read = block_message.decode_signed_part(parts.signed_part, version)
-    assert read.payload.timestamp == timestamp and read.withdrawal_count == 0
-    assert block_message.encode_signed_part(read.payload, version) == parts.signed_part
-    again = block_message.encode_message(parts.signature, parts.signed_part)
-    assert snappy.decompress(again) == content
+    decoded = block_message.decode_signed_part(parts.signed_part, version)
+    assert decoded.payload.timestamp == timestamp and decoded.withdrawal_count == 0
+    assert block_message.encode_signed_part(decoded.payload, version) == parts.signed_part
+    encoded = block_message.encode_message(parts.signature, parts.signed_part)
+    assert snappy.decompress(encoded) == content
     digest = signing.signing_hash(10, parts.signed_part)
     assert signing.recover_signer(digest, parts.signature) is not None
-    for other in set(MADE_BY_OTHERS) - {version}:
+    for other in set(OP_ALLOY_MESSAGES) - {version}:
         with pytest.raises(SszError):
             block_message.decode_signed_part(parts.signed_part, other)
 

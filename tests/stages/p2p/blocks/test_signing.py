@@ -1,9 +1,9 @@
-"""Signatures over blocks, and whose are accepted."""
+"""Signatures of blocks, and the signers accepted."""
 
 import random
 
 import pytest
-from eth_keys import keys
+from eth_keys.datatypes import PrivateKey, Signature
 
 from rollup_node.stages.p2p.blocks.signing import (
     GRACE_SECONDS,
@@ -22,9 +22,9 @@ def test_sign_and_recover() -> None:
     signature = signer.sign(10, b"block")
     assert len(signature) == 65 and signature[64] in (0, 1)
     assert recover_signer(signing_hash(10, b"block"), signature) == signer.address
-    oracle = keys.PrivateKey(b"\x22" * 32)
-    assert signer.address == oracle.public_key.to_canonical_address()
-    assert keys.Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == oracle.public_key
+    key = PrivateKey(b"\x22" * 32)
+    assert signer.address == key.public_key.to_canonical_address()
+    assert Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, b"block")) == key.public_key
 
 
 def test_the_chain_id_is_part_of_the_signature() -> None:

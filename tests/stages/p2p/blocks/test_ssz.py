@@ -1,4 +1,4 @@
-"""SSZ of payloads: layout, offsets, and bytes that are none."""
+"""SSZ of execution payloads: layout, offsets, malformed bytes."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The verdicts on gossiped blocks, check by check and in their order."""
+"""Validation of gossiped blocks [VAL1 to VAL12]: each check, and their order."""
 
 import random
 from typing import Any
@@ -19,106 +19,111 @@ STRANGER = LocalSigner(b"\x33" * 32)
 CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
-class Judge:
-    """A validator whose clock stands at block 1, if nothing else is said."""
+class ValidatorHarness:
+    """A validator; blocks arrive `at` seconds after the timestamp of block 1."""
 
     def __init__(self, fork: str = "jovian", oldest: float = 60.0) -> None:
         signers = UnsafeBlockSigners()
         signers.update(SIGNER.address, 0.0)
         self.validator = BlockValidator(chain_config(fork), signers, oldest)
 
-    def content(
+    def validate_content(
         self, content: bytes | SnappyFailure, version: int = 4, at: float = 0.0, now: float = 0.0
     ) -> BlockValidation:
         return self.validator.validate(version, content, GENESIS_TIME + BLOCK_TIME + at, now)
 
-    def block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> BlockValidation:
-        return self.content(signed(payload, version), version, at)
+    def validate_block(self, payload: ExecutionPayload, version: int = 4, at: float = 0.0) -> BlockValidation:
+        return self.validate_content(signed(payload, version), version, at)
 
 
-def fault(judgement: BlockValidation) -> ValidationFailure | None:
-    assert (judgement.failure is None) == (judgement.result is ValidationResult.ACCEPT)
-    if judgement.failure is not None:
-        assert judgement.result is judgement.failure.result and str(judgement).startswith(
-            judgement.failure.name.lower()
+def failure_of(validation: BlockValidation) -> ValidationFailure | None:
+    assert (validation.failure is None) == (validation.result is ValidationResult.ACCEPT)
+    if validation.failure is not None:
+        assert validation.result is validation.failure.result and str(validation).startswith(
+            validation.failure.name.lower()
         )
-    return judgement.failure
+    return validation.failure
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_a_valid_block_of_each_topic_is_accepted(version: int) -> None:
-    judge, payload = Judge(LAST_FORK[version]), block(version)
-    assert judge.block(payload, version) == BlockValidation(ValidationResult.ACCEPT, payload)
+    harness, payload = ValidatorHarness(LAST_FORK[version]), block(version)
+    assert harness.validate_block(payload, version) == BlockValidation(ValidationResult.ACCEPT, payload)
 
 
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
-    assert fault(Judge("jovian").block(block(version), version)) is None
-    assert fault(Judge("regolith").block(block(version), version)) is None
+    assert failure_of(ValidatorHarness("jovian").validate_block(block(version), version)) is None
+    assert failure_of(ValidatorHarness("regolith").validate_block(block(version), version)) is None
 
 
 def test_compression_and_size() -> None:
-    judge = Judge()
+    harness = ValidatorHarness()
     for failure in SnappyFailure:
-        found = judge.content(failure)
-        assert fault(found) is ValidationFailure.SNAPPY and failure.value in str(found)
-    assert fault(judge.content(bytes(65))) is ValidationFailure.TOO_SMALL
-    assert fault(judge.content(bytes(66))) is ValidationFailure.SIGNATURE
+        found = harness.validate_content(failure)
+        assert failure_of(found) is ValidationFailure.SNAPPY and failure.value in str(found)
+    assert failure_of(harness.validate_content(bytes(65))) is ValidationFailure.TOO_SMALL
+    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.SIGNATURE
 
 
 def test_without_a_signer_blocks_are_ignored() -> None:
-    judge = Judge()
-    judge.validator.signers.update(bytes(20), 0.0)
-    found = judge.block(block())
-    assert fault(found) is ValidationFailure.NO_SIGNER and found.result is ValidationResult.IGNORE
-    assert fault(judge.content(bytes(66))) is ValidationFailure.NO_SIGNER
+    harness = ValidatorHarness()
+    harness.validator.signers.update(bytes(20), 0.0)
+    found = harness.validate_block(block())
+    assert failure_of(found) is ValidationFailure.NO_SIGNER and found.result is ValidationResult.IGNORE
+    assert failure_of(harness.validate_content(bytes(66))) is ValidationFailure.NO_SIGNER
 
 
 def test_the_signature() -> None:
-    judge, payload = Judge(), block()
-    assert fault(judge.content(signed(payload, 4, STRANGER))) is ValidationFailure.WRONG_SIGNER
-    assert fault(judge.content(signed(payload, 4, SIGNER, chain_id=10))) is ValidationFailure.WRONG_SIGNER
-    good = signed(payload)
-    assert fault(judge.content(good[:64] + b"\x1b" + good[65:])) is ValidationFailure.SIGNATURE
-    assert fault(judge.content(good[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
+    harness, payload = ValidatorHarness(), block()
+    assert failure_of(harness.validate_content(signed(payload, 4, STRANGER))) is ValidationFailure.WRONG_SIGNER
+    assert (
+        failure_of(harness.validate_content(signed(payload, 4, SIGNER, chain_id=10))) is ValidationFailure.WRONG_SIGNER
+    )
+    message = signed(payload)
+    assert failure_of(harness.validate_content(message[:64] + b"\x1b" + message[65:])) is ValidationFailure.SIGNATURE
+    assert failure_of(harness.validate_content(message[:-1] + b"\x07")) is ValidationFailure.WRONG_SIGNER
 
 
 def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
-    judge, good = Judge(), signed(block())
-    high = CURVE_ORDER - int.from_bytes(good[32:64], "big")
-    other = good[:32] + high.to_bytes(32, "big") + bytes([1 - good[64]]) + good[65:]
-    assert fault(judge.content(good)) is None
-    assert fault(judge.content(other)) is ValidationFailure.SEEN
+    harness, message = ValidatorHarness(), signed(block())
+    high = CURVE_ORDER - int.from_bytes(message[32:64], "big")
+    other = message[:32] + high.to_bytes(32, "big") + bytes([1 - message[64]]) + message[65:]
+    assert failure_of(harness.validate_content(message)) is None
+    assert failure_of(harness.validate_content(other)) is ValidationFailure.SEEN
 
 
 def test_signer_change_between_blocks() -> None:
-    judge = Judge()
-    judge.validator.signers.update(STRANGER.address, 50.0)
-    assert fault(judge.content(signed(block(number=1)), now=60.0)) is None
-    assert fault(judge.content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
-    assert fault(judge.content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is ValidationFailure.WRONG_SIGNER
-    assert fault(judge.content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
-    assert fault(judge.content(signed(block(number=4)), now=61.0)) is ValidationFailure.WRONG_SIGNER
+    harness = ValidatorHarness()
+    harness.validator.signers.update(STRANGER.address, 50.0)
+    assert failure_of(harness.validate_content(signed(block(number=1)), now=60.0)) is None
+    assert failure_of(harness.validate_content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
+    assert (
+        failure_of(harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS))
+        is ValidationFailure.WRONG_SIGNER
+    )
+    assert failure_of(harness.validate_content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
+    assert failure_of(harness.validate_content(signed(block(number=4)), now=61.0)) is ValidationFailure.WRONG_SIGNER
 
 
 def test_encoding() -> None:
     part = block_message.encode_signed_part(block(), 4)
     for bad in (part[:31], part[:-1], part + b"\0"):
-        assert fault(Judge().content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
-    assert fault(Judge().content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
+        assert failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, bad) + bad)) is ValidationFailure.SSZ
+    assert failure_of(ValidatorHarness().validate_content(signed(block(3), 3), version=4)) is ValidationFailure.SSZ
 
 
 @pytest.mark.parametrize(
     ("age", "expected"), [(60, None), (61, ValidationFailure.TOO_OLD), (-5, None), (-6, ValidationFailure.FUTURE)]
 )
 def test_timestamps(age: int, expected: ValidationFailure | None) -> None:
-    assert fault(Judge().block(block(), at=age)) is expected
-    assert fault(Judge().block(block(), at=age + 0.99)) is expected
+    assert failure_of(ValidatorHarness().validate_block(block(), at=age)) is expected
+    assert failure_of(ValidatorHarness().validate_block(block(), at=age + 0.99)) is expected
 
 
 def test_the_maximal_age_is_an_option() -> None:
-    assert fault(Judge(oldest=100.0).block(block(), at=100)) is None
-    assert fault(Judge(oldest=100.0).block(block(), at=101)) is ValidationFailure.TOO_OLD
+    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=100)) is None
+    assert failure_of(ValidatorHarness(oldest=100.0).validate_block(block(), at=101)) is ValidationFailure.TOO_OLD
 
 
 @pytest.mark.parametrize(
@@ -127,59 +132,72 @@ def test_the_maximal_age_is_an_option() -> None:
 )
 def test_the_block_hash_must_match(changes: dict[str, Any]) -> None:
     payload = msgspec.structs.replace(block(), **changes)
-    assert fault(Judge().block(payload)) is ValidationFailure.BLOCK_HASH
-    assert fault(Judge().block(payload, at=61)) is ValidationFailure.TOO_OLD, "the time comes first"
+    assert failure_of(ValidatorHarness().validate_block(payload)) is ValidationFailure.BLOCK_HASH
+    assert failure_of(ValidatorHarness().validate_block(payload, at=61)) is ValidationFailure.TOO_OLD, (
+        "the time comes first"
+    )
 
 
 def test_withdrawals() -> None:
     part = block_message.encode_signed_part(block(), 4) + bytes(44)
-    assert fault(Judge().content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
+    assert (
+        failure_of(ValidatorHarness().validate_content(SIGNER.sign(901, part) + part)) is ValidationFailure.WITHDRAWALS
+    )
 
 
 def test_blob_gas() -> None:
     used = block(4, blob_gas_used=5)
-    assert fault(Judge("isthmus").block(used)) is ValidationFailure.BLOB_GAS_USED
-    assert fault(Judge("jovian").block(used)) is None, "from Jovian on it is the data footprint"
-    assert fault(Judge().block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
+    assert failure_of(ValidatorHarness("isthmus").validate_block(used)) is ValidationFailure.BLOB_GAS_USED
+    assert failure_of(ValidatorHarness("jovian").validate_block(used)) is None, (
+        "from Jovian on it is the data footprint"
+    )
+    assert (
+        failure_of(ValidatorHarness().validate_block(block(4, excess_blob_gas=1))) is ValidationFailure.EXCESS_BLOB_GAS
+    )
 
 
 def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
-    judge = Judge()
+    harness = ValidatorHarness()
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
-    assert [fault(judge.block(each)) for each in blocks[:5]] == [None] * 5
+    assert [failure_of(harness.validate_block(each)) for each in blocks[:5]] == [None] * 5
     assert (
-        fault(judge.block(blocks[0])) is ValidationFailure.SEEN
-        and judge.block(blocks[0]).result is ValidationResult.IGNORE
+        failure_of(harness.validate_block(blocks[0])) is ValidationFailure.SEEN
+        and harness.validate_block(blocks[0]).result is ValidationResult.IGNORE
     )
-    assert fault(judge.block(blocks[5])) is None
-    assert [fault(judge.block(each)) for each in (blocks[6], blocks[0])] == [ValidationFailure.TOO_MANY_AT_HEIGHT] * 2
+    assert failure_of(harness.validate_block(blocks[5])) is None
+    assert [failure_of(harness.validate_block(each)) for each in (blocks[6], blocks[0])] == [
+        ValidationFailure.TOO_MANY_AT_HEIGHT
+    ] * 2
 
 
 def test_rejected_blocks_do_not_count_at_their_height() -> None:
-    judge = Judge()
+    harness = ValidatorHarness()
     for number in range(20):
-        assert fault(judge.block(block(state_root=bytes([number]) * 32), at=61)) is ValidationFailure.TOO_OLD
-    assert fault(judge.block(block())) is None
+        assert (
+            failure_of(harness.validate_block(block(state_root=bytes([number]) * 32), at=61))
+            is ValidationFailure.TOO_OLD
+        )
+    assert failure_of(harness.validate_block(block())) is None
 
 
 def test_heights_are_kept_per_topic_and_bounded() -> None:
-    judge = Judge(oldest=10_000.0)
-    assert fault(judge.block(block(3), 3)) is None
-    assert fault(judge.block(block(4), 4)) is None
+    harness = ValidatorHarness(oldest=10_000.0)
+    assert failure_of(harness.validate_block(block(3), 3)) is None
+    assert failure_of(harness.validate_block(block(4), 4)) is None
     for number in range(2, MAX_HEIGHTS + 1):
-        assert fault(judge.block(block(number=number), at=BLOCK_TIME * number)) is None
-    assert fault(judge.block(block(4), 4)) is ValidationFailure.SEEN
-    assert fault(judge.block(block(number=MAX_HEIGHTS + 1), at=BLOCK_TIME * MAX_HEIGHTS)) is None
-    assert fault(judge.block(block(number=2))) is None, "its height was the one not used for longest"
+        assert failure_of(harness.validate_block(block(number=number), at=BLOCK_TIME * number)) is None
+    assert failure_of(harness.validate_block(block(4), 4)) is ValidationFailure.SEEN
+    assert failure_of(harness.validate_block(block(number=MAX_HEIGHTS + 1), at=BLOCK_TIME * MAX_HEIGHTS)) is None
+    assert failure_of(harness.validate_block(block(number=2))) is None, "its height was the one not used for longest"
 
 
 def test_any_bytes_decode_or_raise() -> None:
-    chance, judge = random.Random(5), Judge()
+    chance, harness = random.Random(5), ValidatorHarness()
     part = block_message.encode_signed_part(block(), 4)
     for _ in range(300):
         data = bytearray(part)
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         content = SIGNER.sign(901, bytes(data)) + bytes(data)
-        assert isinstance(judge.content(content, chance.randint(1, 4)), BlockValidation)
-        assert judge.content(snappy.decompress(chance.randbytes(80))).result is ValidationResult.REJECT
+        assert isinstance(harness.validate_content(content, chance.randint(1, 4)), BlockValidation)
+        assert harness.validate_content(snappy.decompress(chance.randbytes(80))).result is ValidationResult.REJECT

@@ -1,3 +1,5 @@
+"""base58 round trips and known encodings."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Multistream-select: both ends, known bytes, bounds, arbitrary input."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +14,11 @@ from rollup_node.stages.p2p.encoding.multistream import (
     encode_line,
 )
 
-GREETING = bytes.fromhex("132f6d756c746973747265616d2f312e302e300a")
+HEADER_LINE = bytes.fromhex("132f6d756c746973747265616d2f312e302e300a")
 NAMES = st.lists(st.sampled_from(["/a/1", "/b/1", "/c/1", "/" + "d" * 200]), min_size=1, unique=True)
 
 
-def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+def split(data: bytes, sizes: list[int]) -> list[bytes]:
     parts = []
     for size in sizes:
         parts.append(data[:size])
@@ -28,7 +30,7 @@ def negotiate(wanted: list[str], served: set[str], sizes: list[int]) -> tuple[In
     ours, theirs = Initiator(wanted), Responder(served.__contains__)
     for _ in range(2 * len(wanted) + 2):
         for one, other in ((ours, theirs), (theirs, ours)):
-            for part in cut(one.data_to_send(), sizes):
+            for part in split(one.data_to_send(), sizes):
                 other.receive_data(part)
     return ours, theirs
 
@@ -47,10 +49,10 @@ def test_both_ends_select_the_first_common_protocol(wanted: list[str], served: s
 
 def test_the_bytes_on_the_wire() -> None:
     ours = Initiator(["/noise"])
-    assert ours.data_to_send() == GREETING + b"\x07/noise\n"
+    assert ours.data_to_send() == HEADER_LINE + b"\x07/noise\n"
     theirs = Responder(lambda name: name == "/noise")
-    assert theirs.data_to_send() == GREETING
-    assert theirs.receive_data(GREETING + b"\x07/noise\nrest") == "/noise"
+    assert theirs.data_to_send() == HEADER_LINE
+    assert theirs.receive_data(HEADER_LINE + b"\x07/noise\nrest") == "/noise"
     assert theirs.data_to_send() == b"\x07/noise\n"
     assert theirs.trailing_data == b"rest"
     assert theirs.data_to_send() == b""
@@ -75,16 +77,16 @@ def test_other_headers_are_rejected(data: bytes) -> None:
 
 def test_lines_and_proposals_are_bounded() -> None:
     with pytest.raises(MultistreamError, match="line of"):
-        Responder(lambda _: True).receive_data(GREETING + encode_line("/" + "a" * MAX_LINE_BYTES))
+        Responder(lambda _: True).receive_data(HEADER_LINE + encode_line("/" + "a" * MAX_LINE_BYTES))
     theirs = Responder(lambda _: False)
-    theirs.receive_data(GREETING + encode_line("/a") * (MAX_PROPOSALS - 1))
+    theirs.receive_data(HEADER_LINE + encode_line("/a") * (MAX_PROPOSALS - 1))
     with pytest.raises(MultistreamError, match="proposals is supported"):
         theirs.receive_data(encode_line("/a"))
 
 
 def test_a_reply_that_is_neither_the_protocol_nor_na_is_rejected() -> None:
     with pytest.raises(MultistreamError, match="answered"):
-        Initiator(["/a"]).receive_data(GREETING + encode_line("/b"))
+        Initiator(["/a"]).receive_data(HEADER_LINE + encode_line("/b"))
     with pytest.raises(MultistreamError, match="no protocol to propose"):
         Initiator([])
 

@@ -1,3 +1,5 @@
+"""Protobuf fields: round trips, malformed messages, bounds."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,34 +12,34 @@ FIELD = st.integers(1, (1 << 29) - 1)
 
 @given(FIELD, st.integers(0, (1 << 64) - 1), FIELD, st.binary(max_size=300))
 def test_round_trip(first: int, number: int, second: int, raw: bytes) -> None:
-    found = protobuf.parse(protobuf.varint_field(first, number) + protobuf.bytes_field(second, raw))
+    fields = protobuf.parse(protobuf.varint_field(first, number) + protobuf.bytes_field(second, raw))
     if first == second:
-        assert found.bytes_value(second) == raw
+        assert fields.bytes_value(second) == raw
         return
-    assert (found.varint(first), found.bytes_value(second)) == (number, raw)
-    assert first in found and second in found
+    assert (fields.varint(first), fields.bytes_value(second)) == (number, raw)
+    assert first in fields and second in fields
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_decode_or_raise(raw: bytes) -> None:
     try:
-        found = protobuf.parse(raw)
+        fields = protobuf.parse(raw)
     except ProtobufError:
         return
-    assert isinstance(found, Fields)
+    assert isinstance(fields, Fields)
 
 
 def test_repeated_fields_and_text() -> None:
-    found = protobuf.parse(protobuf.bytes_field(4, "a") + protobuf.bytes_field(4, "ö") + protobuf.varint_field(1, 0))
-    assert found.repeated_bytes(4) == [b"a", "ö".encode()]
-    assert found.string(4) == "ö"
-    assert found.varint(1) == 0
-    assert found.varint(2) is None and found.bytes_value(2) is None and found.repeated_bytes(2) == []
+    fields = protobuf.parse(protobuf.bytes_field(4, "a") + protobuf.bytes_field(4, "ö") + protobuf.varint_field(1, 0))
+    assert fields.repeated_bytes(4) == [b"a", "ö".encode()]
+    assert fields.string(4) == "ö"
+    assert fields.varint(1) == 0
+    assert fields.varint(2) is None and fields.bytes_value(2) is None and fields.repeated_bytes(2) == []
 
 
 def test_fixed_width_fields_are_accepted() -> None:
-    found = protobuf.parse(bytes.fromhex("0d01000000110200000000000000") + protobuf.varint_field(3, 7))
-    assert (found.varint(1), found.varint(2), found.varint(3)) == (1, 2, 7)
+    fields = protobuf.parse(bytes.fromhex("0d01000000110200000000000000") + protobuf.varint_field(3, 7))
+    assert (fields.varint(1), fields.varint(2), fields.varint(3)) == (1, 2, 7)
 
 
 @pytest.mark.parametrize(
@@ -70,19 +72,19 @@ def test_the_number_of_fields_is_bounded() -> None:
 def test_a_prefix_is_parsed_whatever_follows() -> None:
     first = protobuf.varint_field(1, 1) + protobuf.bytes_field(2, "x")
     for more in (b"", protobuf.varint_field(3, 3) * 100, protobuf.varint_field(3, 3) + b"\x0f", b"\x1b\x08\x01\x1c"):
-        found = protobuf.parse_prefix(first + more, 3)
-        assert found.varint(1) == 1 and found.string(2) == "x" and len(found) <= 3
+        fields = protobuf.parse_prefix(first + more, 3)
+        assert fields.varint(1) == 1 and fields.string(2) == "x" and len(fields) <= 3
     with pytest.raises(ProtobufError):
         protobuf.parse_prefix(first + b"\x0f", 3)
 
 
 def test_a_field_of_another_type_is_rejected() -> None:
-    found = protobuf.parse(protobuf.varint_field(1, 1) + protobuf.bytes_field(2, b"\xff"))
+    fields = protobuf.parse(protobuf.varint_field(1, 1) + protobuf.bytes_field(2, b"\xff"))
     for read in (
-        lambda: found.bytes_value(1),
-        lambda: found.varint(2),
-        lambda: found.repeated_bytes(1),
-        lambda: found.string(2),
+        lambda: fields.bytes_value(1),
+        lambda: fields.varint(2),
+        lambda: fields.repeated_bytes(1),
+        lambda: fields.string(2),
     ):
         with pytest.raises(ProtobufError):
             read()

@@ -1,4 +1,4 @@
-"""Snappy with bounds: bombs, cut streams, and bytes that are none."""
+"""Snappy blocks and frames: bounds, bombs, truncated and malformed input."""
 
 import random
 
@@ -33,11 +33,11 @@ def test_an_unreadable_length_is_rejected(data: bytes) -> None:
 
 
 def test_a_non_minimal_length_is_accepted_as_by_other_nodes() -> None:
-    """Otherwise a stranger who changes a good block so would make all who pass it on send us what we refuse."""
+    """Otherwise anyone could re-encode a valid block so that peers which forward it seem to send invalid data."""
     content = b"a good block"
-    packed = snappy.compress(content)
+    compressed = snappy.compress(content)
     for padding in range(8):
-        padded = bytes([packed[0] | 0x80]) + b"\x80" * padding + b"\0" + packed[1:]
+        padded = bytes([compressed[0] | 0x80]) + b"\x80" * padding + b"\0" + compressed[1:]
         assert snappy.decompress(padded) == content
 
 
@@ -90,9 +90,9 @@ def test_a_bomb_of_frames_is_not_decompressed() -> None:
 
 def test_any_bytes_decode_or_raise() -> None:
     chance = random.Random(1)
-    goods = [snappy.compress(b"some text " * 30), snappy.compress_framed(b"some text " * 30)]
+    valid = [snappy.compress(b"some text " * 30), snappy.compress_framed(b"some text " * 30)]
     for _ in range(600):
-        data = bytearray(chance.choice((*goods, chance.randbytes(60))))
+        data = bytearray(chance.choice((*valid, chance.randbytes(60))))
         for _ in range(chance.randint(0, 5)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         for result in (snappy.decompress(bytes(data)), snappy.decompress_framed(bytes(data))):

@@ -1,3 +1,5 @@
+"""Unsigned varints of multiformats and of protobuf."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Token buckets against a slow count."""
+"""Token buckets: bursts, rates, bounds of keys."""
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ def test_allow_permits_a_burst_and_then_the_rate() -> None:
     assert sum(bucket.allow(100.0) for _ in range(10)) == 3
 
 
-def test_consume_takes_ahead_and_delay_tells_how_long_to_wait() -> None:
+def test_consume_takes_ahead_and_delay_is_the_time_to_wait() -> None:
     bucket = TokenBucket(4.0, 15.0)
     for _ in range(15):
         assert bucket.delay(100.0) == 0.0

@@ -1,4 +1,4 @@
-"""Publishing in a topic that we have not joined."""
+"""Publishing to a topic that is not joined."""
 
 from rollup_node.stages.p2p.gossipsub.rpc import Rpc, Subscription
 from tests.support.gossip_routers import OTHER_TOPIC, RouterHarness, compressed

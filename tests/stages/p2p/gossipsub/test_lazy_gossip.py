@@ -1,4 +1,4 @@
-"""IHAVE, IWANT and promises, with their bounds."""
+"""Lazy gossip: IHAVE, IWANT and promises, with their bounds."""
 
 from rollup_node.stages.p2p.gossipsub.message import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
@@ -6,23 +6,23 @@ from rollup_node.stages.p2p.gossipsub.rpc import IHave
 from tests.support.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
 
 
-def made_up(count: int, start: int = 0) -> list[bytes]:
-    return [(start + number).to_bytes(20, "big") for number in range(count)]
+def unknown_ids(count: int, first: int = 0) -> list[bytes]:
+    return [(first + number).to_bytes(20, "big") for number in range(count)]
 
 
 def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
-    outsider, old = harness.add_peer("out"), harness.add_peer("old", protocol=FLOODSUB)
+    non_member, floodsub_peer = harness.add_peer("out"), harness.add_peer("floodsub_peer", protocol=FLOODSUB)
     harness.accept(members[0], b"block")
     for _ in range(3):
         harness.heartbeats()
-        assert [(each.topic, list(each.ids)) for each in harness.sent_to(outsider).ihave] == [
+        assert [(each.topic, list(each.ids)) for each in harness.sent_to(non_member).ihave] == [
             (TOPIC, [id_of(b"block")])
         ]
     harness.heartbeats()
-    assert not harness.sent_to(outsider).ihave
-    assert not any(harness.sent_to(peer).ihave for peer in (*members, old))
+    assert not harness.sent_to(non_member).ihave
+    assert not any(harness.sent_to(peer).ihave for peer in (*members, floodsub_peer))
 
 
 def test_ihave_goes_to_six_peers_or_a_quarter() -> None:
@@ -43,30 +43,32 @@ def test_peers_below_the_gossip_threshold_get_no_gossip() -> None:
     assert harness.scorer.score(bad) == -16.0
     harness.accept(members[0], b"block")
     harness.heartbeats()
-    harness.receive_control(bad, iwant=[id_of(b"block")], ihave=[IHave(TOPIC, made_up(1))])
+    harness.receive_control(bad, iwant=[id_of(b"block")], ihave=[IHave(TOPIC, unknown_ids(1))])
     assert not harness.sent_to(bad).rpcs
 
 
 def test_a_message_is_sent_three_times_on_iwant_within_the_history() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
-    outsider = harness.add_peer("out")
+    non_member = harness.add_peer("out")
     harness.accept(members[0], b"block")
     harness.heartbeats(11)
-    harness.sent_to(outsider)
+    harness.sent_to(non_member)
     for expected in (1, 1, 1, 0, 0):
-        harness.receive_control(outsider, iwant=[id_of(b"block")] * 3 + made_up(5))
-        assert len(harness.sent_to(outsider).messages) == expected
+        harness.receive_control(non_member, iwant=[id_of(b"block")] * 3 + unknown_ids(5))
+        assert len(harness.sent_to(non_member).messages) == expected
     harness.heartbeats()
     harness.receive_control(members[1], iwant=[id_of(b"block")])
-    assert not harness.sent_to(members[1]).messages[1:], "after twelve heartbeats it is gone"
+    assert not harness.sent_to(members[1]).messages[1:], "it is cached for twelve heartbeats"
 
 
 def test_missing_messages_are_requested_by_iwant() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
     harness.accept(a, b"known")
-    harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, made_up(2))])
+    harness.receive_control(
+        a, ihave=[IHave(TOPIC, [id_of(b"known"), id_of(b"new")]), IHave(OTHER_TOPIC, unknown_ids(2))]
+    )
     assert harness.sent_to(a).iwant == [id_of(b"new")]
 
 
@@ -92,40 +94,40 @@ def test_a_rejected_message_fulfills_the_promise() -> None:
 def test_a_broken_promise_is_penalized() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
-    harness.receive_control(a, ihave=[IHave(TOPIC, made_up(50))])
+    harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(50))])
     harness.heartbeats(6)
     assert harness.scorer.snapshot(a).behaviour_penalty == 0.0
     harness.heartbeats()
-    assert harness.scorer.snapshot(a).behaviour_penalty == 1.0, "one of the ids asked for at once is watched"
+    assert harness.scorer.snapshot(a).behaviour_penalty == 1.0, "one id of each IWANT is a promise"
     assert len(harness.router.lazy_gossip.promises) == 0
 
 
 def test_iwant_is_bounded_per_heartbeat() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
-    asked = 0
+    requested = 0
     for number in range(30):
-        harness.receive_control(a, ihave=[IHave(TOPIC, made_up(100, 1000 * number))])
-        asked += len(harness.sent_to(a).iwant)
-    assert asked == 1000, "ten messages"
+        harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(100, 1000 * number))])
+        requested += len(harness.sent_to(a).iwant)
+    assert requested == 1000, "ten messages"
     harness.heartbeats()
     harness.sent_to(a)
     for number in range(3):
-        harness.receive_control(a, ihave=[IHave(TOPIC, made_up(3000, 10_000 * number))])
+        harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(3000, 10_000 * number))])
     assert len(harness.sent_to(a).iwant) == 5000, "five thousand ids"
     harness.heartbeats()
     harness.sent_to(a)
-    harness.receive_control(a, ihave=[IHave(TOPIC, made_up(6000, 1 << 40))])
+    harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(6000, 1 << 40))])
     assert len(harness.sent_to(a).iwant) == 5000
 
 
 def test_published_messages_are_announced_and_served() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
-    outsider = harness.add_peer("out")
+    non_member = harness.add_peer("out")
     harness.router.publish(TOPIC, compressed(b"own"), harness.now)
     harness.heartbeats()
-    assert [list(each.ids) for each in harness.sent_to(outsider).ihave] == [[id_of(b"own")]]
-    harness.receive_control(outsider, iwant=[id_of(b"own")])
-    assert harness.sent_to(outsider).messages[0].data == compressed(b"own")
+    assert [list(each.ids) for each in harness.sent_to(non_member).ihave] == [[id_of(b"own")]]
+    harness.receive_control(non_member, iwant=[id_of(b"own")])
+    assert harness.sent_to(non_member).messages[0].data == compressed(b"own")
     assert len(members) == 8

@@ -1,4 +1,4 @@
-"""Upkeep of the mesh: bounds, backoff, scores, and what is said about it."""
+"""Mesh maintenance: bounds, backoff, scores, GRAFT and PRUNE [GSP6, GSP7]."""
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +40,7 @@ def test_a_mesh_above_d_hi_is_pruned_to_d() -> None:
     for peer in members[:3]:
         harness.scorer.application.on_valid_response(peer, harness.now)
     harness.heartbeats()
-    assert len(harness.mesh) == 8 and set(members[:3]) <= set(harness.mesh), "the best stay"
+    assert len(harness.mesh) == 8 and set(members[:3]) <= set(harness.mesh), "the best peers stay"
     for peer in members:
         pruned = peer not in harness.mesh
         assert harness.sent_to(peer).prune == ([Prune(TOPIC, 60)] if pruned else [])
@@ -51,32 +51,32 @@ def test_pruning_keeps_d_out_outbound_peers() -> None:
     for seed in range(12):
         harness = RouterHarness(seed=seed)
         harness.add_members(12)
-        dialled = [harness.add_peer(f"d{number}", outbound=True) for number in range(2)]
-        for peer in dialled:
+        outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(2)]
+        for peer in outbound_peers:
             harness.receive_control(peer, graft=[TOPIC])
         for peer in harness.router.peers.states:
-            if peer not in dialled:
+            if peer not in outbound_peers:
                 harness.scorer.application.on_valid_response(peer, harness.now)
         harness.heartbeats()
-        assert len(harness.mesh) == 8 and set(dialled) <= set(harness.mesh)
+        assert len(harness.mesh) == 8 and set(outbound_peers) <= set(harness.mesh)
 
 
 def test_outbound_peers_are_grafted_up_to_d_out() -> None:
     harness = RouterHarness()
     harness.add_members(8)
-    dialled = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
+    outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
     harness.heartbeats()
-    assert len(harness.mesh) == 10 and len(set(dialled) & set(harness.mesh)) == 2
+    assert len(harness.mesh) == 10 and len(set(outbound_peers) & set(harness.mesh)) == 2
 
 
 def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only() -> None:
     harness = RouterHarness()
     harness.add_members(12)
-    late, dialled = harness.add_peer("late"), harness.add_peer("dialled", outbound=True)
-    harness.receive_control(late, graft=[TOPIC])
-    assert late not in harness.mesh and harness.sent_to(late).prune == [Prune(TOPIC, 60)]
-    harness.receive_control(dialled, graft=[TOPIC])
-    assert dialled in harness.mesh and not harness.sent_to(dialled).rpcs
+    inbound, outbound = harness.add_peer("inbound"), harness.add_peer("outbound", outbound=True)
+    harness.receive_control(inbound, graft=[TOPIC])
+    assert inbound not in harness.mesh and harness.sent_to(inbound).prune == [Prune(TOPIC, 60)]
+    harness.receive_control(outbound, graft=[TOPIC])
+    assert outbound in harness.mesh and not harness.sent_to(outbound).rpcs
 
 
 def test_grafts_of_other_topics_and_repeated_grafts_are_ignored() -> None:
@@ -94,11 +94,11 @@ def test_a_graft_during_backoff_is_penalized() -> None:
     harness.receive_control(a, prune=[Prune(TOPIC, 60)])
     harness.now += 9.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 2, "doubly so within ten seconds"
+    assert harness.scorer.snapshot(a).behaviour_penalty == 2, "twice within graft_flood_threshold"
     assert harness.sent_to(a).prune == [Prune(TOPIC, 60)]
     harness.now += 59.9
     harness.receive_control(a, graft=[TOPIC])
-    assert harness.scorer.snapshot(a).behaviour_penalty == 3, "each try prolongs it"
+    assert harness.scorer.snapshot(a).behaviour_penalty == 3, "each early graft restarts the backoff"
     harness.now += 60.1
     harness.receive_control(a, graft=[TOPIC])
     assert a in harness.mesh and harness.scorer.snapshot(a).behaviour_penalty == 3
@@ -127,9 +127,9 @@ def test_no_graft_is_sent_during_backoff() -> None:
     harness.heartbeats(60)
     assert harness.mesh == []
     harness.heartbeats(20)
-    assert harness.mesh == [a], "some time after its end"
+    assert harness.mesh == [a], "with the slack of prune backoffs"
     harness.heartbeats(7200)
-    assert set(harness.mesh) == {a, b}, "nobody's backoff is longer than an hour"
+    assert set(harness.mesh) == {a, b}, "a backoff is at most an hour"
 
 
 def test_our_own_prune_starts_a_backoff() -> None:
@@ -145,9 +145,9 @@ def test_our_own_prune_starts_a_backoff() -> None:
 def test_prune_to_v10_peers_has_no_backoff() -> None:
     harness = RouterHarness()
     harness.add_members(12)
-    old = harness.add_peer("old", protocol=MESHSUB_10)
-    harness.receive_control(old, graft=[TOPIC])
-    assert harness.sent_to(old).prune == [Prune(TOPIC)]
+    v10_peer = harness.add_peer("v10_peer", protocol=MESHSUB_10)
+    harness.receive_control(v10_peer, graft=[TOPIC])
+    assert harness.sent_to(v10_peer).prune == [Prune(TOPIC)]
 
 
 def test_control_messages_are_sent_to_their_peer_only() -> None:
@@ -155,7 +155,8 @@ def test_control_messages_are_sent_to_their_peer_only() -> None:
     a, b = harness.add_peer("a"), harness.add_peer("b", joins=False)
     harness.receive(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
     harness.router.join(OTHER_TOPIC)
-    harness.sent_to(a), harness.sent_to(b)
+    harness.sent_to(a)
+    harness.sent_to(b)
     harness.router.meshes.members[OTHER_TOPIC].clear()
     harness.heartbeats()
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == [OTHER_TOPIC]
@@ -170,8 +171,8 @@ def test_join_and_leave() -> None:
     members = list(harness.router.meshes.members[OTHER_TOPIC])
     assert len(members) == 8 and harness.sent_to(members[0]).graft == [OTHER_TOPIC]
     harness.router.leave(OTHER_TOPIC, harness.now)
-    said = harness.sent_to(members[0])
-    assert said.prune == [Prune(OTHER_TOPIC, 10)] and said.subscriptions == [Subscription(OTHER_TOPIC, False)]
+    sent = harness.sent_to(members[0])
+    assert sent.prune == [Prune(OTHER_TOPIC, 10)] and sent.subscriptions == [Subscription(OTHER_TOPIC, False)]
     harness.router.join(OTHER_TOPIC)
     assert set(harness.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
 
@@ -203,27 +204,27 @@ def test_bounds_hold_whatever_happens(seed: int, steps: list[tuple[int, int]]) -
     harness = RouterHarness(GossipParams(prune_backoff=3.0), seed=seed)
     for number in range(30):
         harness.add_peer(f"{number:03}", outbound=number % 3 == 0)
-    for kind, number in steps:
+    for action, number in steps:
         peer = f"{number:03}".encode()
-        if kind == 0:
+        if action == 0:
             harness.router.remove_peer(peer, harness.now)
         elif peer not in harness.router.peers.states:
             harness.add_peer(peer.decode(), outbound=number % 3 == 0)
-        elif kind == 1:
+        elif action == 1:
             harness.receive_control(peer, graft=[TOPIC])
-        elif kind == 2:
+        elif action == 2:
             harness.receive_control(peer, prune=[Prune(TOPIC, 2)])
-        elif kind == 3:
+        elif action == 3:
             harness.scorer.add_penalty(peer, 4)
         else:
             harness.heartbeats()
             assert len(harness.mesh) <= 12 and all(harness.scorer.score(each) >= 0 for each in harness.mesh)
-            free = [
+            candidates = [
                 each
                 for each in harness.router.topic_peers(TOPIC)
                 if each not in harness.mesh
                 and harness.scorer.score(each) >= 0
                 and not harness.router.meshes.backoff.blocks_graft(TOPIC, each)
             ]
-            assert len(harness.mesh) >= 6 or not free
+            assert len(harness.mesh) >= 6 or not candidates
     assert set(harness.mesh) <= set(harness.router.peers.states)

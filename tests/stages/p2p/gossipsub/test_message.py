@@ -1,4 +1,4 @@
-"""Message ids by both rules."""
+"""Message ids of op-node and of the specification."""
 
 from hashlib import sha256
 

@@ -1,4 +1,4 @@
-"""The window of accepted messages."""
+"""The message cache."""
 
 from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache
 
@@ -26,5 +26,6 @@ def test_requests_are_counted_per_peer() -> None:
         (CachedMessage("t", b"frame"), times) for times in (1, 1, 2)
     ]
     assert cache.get_for_peer(B, b"p") is None
-    cache.shift(), cache.shift()
+    cache.shift()
+    cache.shift()
     assert len(cache) == 0

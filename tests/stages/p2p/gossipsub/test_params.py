@@ -1,4 +1,4 @@
-"""The numbers of Gossipsub, as node-behaviour 13.7 lists them."""
+"""Gossipsub parameters [GSP7], and the options that change them."""
 
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, GossipParams, gossip_params

@@ -1,4 +1,4 @@
-"""The router's state of its peers: what their protocol supports, counters, topics and queues."""
+"""The router's state per peer: features of protocols, budgets, topics, queues."""
 
 import pytest
 

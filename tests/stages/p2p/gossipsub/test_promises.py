@@ -1,4 +1,4 @@
-"""GossipPromises: kept by anybody, broken after their time, counted once."""
+"""Promises: fulfilled by any peer, broken after the follow-up time, counted once."""
 
 from rollup_node.stages.p2p.gossipsub.promises import GossipPromises
 

@@ -1,4 +1,4 @@
-"""Backoffs: never shortened, over after their time and some slack, bounded."""
+"""Prune backoff: never shortened, ends after its time and slack, bounded."""
 
 from rollup_node.stages.p2p.gossipsub.prune_backoff import MAX_PER_TOPIC, PruneBackoff
 

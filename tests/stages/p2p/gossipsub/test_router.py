@@ -1,4 +1,4 @@
-"""The router among peers played by the test: topics, messages from arrival to forwarding, queues."""
+"""The router with scripted peers: subscriptions, messages from arrival to forwarding, queues."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_only_allowed_topics_are_joined() -> None:
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
     assert set(harness.router.peers.topics) == {OTHER_TOPIC}
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False), Subscription(OTHER_TOPIC, True)]))
-    assert list(harness.router.topic_peers(OTHER_TOPIC)) == [a], "what contradicts itself is not heard"
+    assert list(harness.router.topic_peers(OTHER_TOPIC)) == [a], "contradictory subscriptions in one RPC are ignored"
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
     assert list(harness.router.topic_peers(OTHER_TOPIC)) == []
 
@@ -62,16 +62,16 @@ def test_a_message_is_forwarded_after_its_validation_result() -> None:
     assert harness.sent_to(b).messages == harness.sent_to(c).messages == [PubsubMessage(TOPIC, compressed(b"block"))]
     assert not harness.sent_to(a).messages
     assert harness.router.report_validation_result(found[0].id, ValidationResult.ACCEPT, harness.now) == 0, (
-        "a second verdict changes nothing"
+        "a second result changes nothing"
     )
 
 
-@pytest.mark.parametrize("verdict", [ValidationResult.IGNORE, ValidationResult.REJECT])
-def test_ignored_and_rejected_messages_are_not_forwarded(verdict: ValidationResult) -> None:
+@pytest.mark.parametrize("result", [ValidationResult.IGNORE, ValidationResult.REJECT])
+def test_ignored_and_rejected_messages_are_not_forwarded(result: ValidationResult) -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     (incoming,) = harness.receive_message(a, b"block")
-    assert harness.router.report_validation_result(incoming.id, verdict, harness.now) == 0
+    assert harness.router.report_validation_result(incoming.id, result, harness.now) == 0
     assert not harness.sent_to(b).messages and harness.receive_message(b, b"block") == []
     harness.receive_control(b, iwant=[incoming.id])
     assert not harness.sent_to(b).messages
@@ -141,30 +141,30 @@ def test_a_message_seen_again_after_its_ttl() -> None:
     (a,) = harness.add_members(1)
     harness.accept(a, b"block")
     harness.now += 64.9
-    assert harness.receive_message(a, b"block") == [], "within the seen time it is a duplicate"
+    assert harness.receive_message(a, b"block") == [], "a duplicate within the seen TTL"
     harness.now += 0.2
-    assert len(harness.receive_message(a, b"block")) == 1, "beyond it the validator sees it again"
+    assert len(harness.receive_message(a, b"block")) == 1, "validated again afterwards"
 
 
 def test_publishing_to_the_mesh() -> None:
     harness = RouterHarness()
     members = harness.add_members(8)
-    outsider = harness.add_peer("out")
+    non_member = harness.add_peer("out")
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) == 8
     assert all(harness.sent_to(peer).messages == [PubsubMessage(TOPIC, compressed(b"own"))] for peer in members)
-    assert not harness.sent_to(outsider).messages
+    assert not harness.sent_to(non_member).messages
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) is None
-    assert harness.receive_message(members[0], b"own") == [], "our own message does not come back"
+    assert harness.receive_message(members[0], b"own") == [], "our own message is not delivered to us"
 
 
 def test_publishing_is_flooded_while_the_mesh_is_small() -> None:
     harness = RouterHarness()
     harness.add_members(2)
-    outsider = harness.add_peer("out")
+    non_member = harness.add_peer("out")
     bad = harness.add_peer("bad")
     harness.scorer.add_penalty(bad, 8)
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) == 3
-    assert harness.sent_to(outsider).messages and not harness.sent_to(bad).messages
+    assert harness.sent_to(non_member).messages and not harness.sent_to(bad).messages
 
 
 def test_publishing_is_flooded_where_that_is_configured() -> None:
@@ -205,7 +205,7 @@ def test_messages_are_not_sent_after_idontwant() -> None:
     assert harness.accept(a, b"block") == 1 and not harness.sent_to(b).messages
     harness.receive_control(b, idontwant=[id_of(b"later")])
     harness.heartbeats(3)
-    assert harness.accept(a, b"later") == 2, "it is remembered for three heartbeats"
+    assert harness.accept(a, b"later") == 2, "IDONTWANT expires after three heartbeats"
     assert harness.sent_to(c).messages
 
 
@@ -244,7 +244,8 @@ def test_a_graft_that_found_no_room_is_sent_while_it_holds() -> None:
         harness.router.peers.send(peer, Rpc(subscriptions=[Subscription(TOPIC, True)]))
     harness.heartbeats()
     assert set(harness.mesh) == {a, b}
-    harness.sent_to(a), harness.sent_to(b)
+    harness.sent_to(a)
+    harness.sent_to(b)
     harness.receive_control(b, prune=[Prune(TOPIC, 60)])
     harness.heartbeats()
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == []
@@ -270,8 +271,8 @@ def test_frames_are_shared_between_queues() -> None:
 def test_a_frame_above_the_limit_is_not_sent() -> None:
     harness = RouterHarness()
     harness.add_members(8)
-    chance = bytes(10 << 20)
-    assert harness.router.publish(TOPIC, b"\xff" + chance, harness.now) == 0
+    payload = bytes(10 << 20)
+    assert harness.router.publish(TOPIC, b"\xff" + payload, harness.now) == 0
 
 
 def test_a_graylisted_peer_is_ignored() -> None:
@@ -294,16 +295,18 @@ def test_subscriptions_before_add_peer_are_kept() -> None:
     assert list(harness.router.topic_peers(TOPIC)) == [b"early"]
     for number in range(1100):
         harness.receive(number.to_bytes(4, "big"), early)
-    assert len(harness.router._early_subscriptions) == 1000
-    harness.router.remove_peer((1099).to_bytes(4, "big"), harness.now)
-    assert len(harness.router._early_subscriptions) == 999
+    harness.router.remove_peer((1098).to_bytes(4, "big"), harness.now)
+    for number in (99, 100, 1098, 1099):
+        harness.router.add_peer(number.to_bytes(4, "big"), MESHSUB_11, False, ["10.0.0.1"])
+    kept = [number.to_bytes(4, "big") for number in (100, 1099)]
+    assert list(harness.router.topic_peers(TOPIC)) == [b"early", *kept], "of the last thousand peers, unless removed"
 
 
 def test_peers_that_reconnect_and_leave() -> None:
     harness = RouterHarness()
     a, b = harness.add_members(2)
     harness.router.add_peer(a, MESHSUB_10, True, ["10.0.0.1"])
-    assert harness.mesh == [b] and list(harness.router.topic_peers(TOPIC)) == [b, a], "it tells its topics only once"
+    assert harness.mesh == [b] and list(harness.router.topic_peers(TOPIC)) == [b, a], "its subscriptions are kept"
     assert harness.sent_to(a).subscriptions == [Subscription(TOPIC, True)]
     harness.router.remove_peer(a, harness.now)
     harness.router.remove_peer(a, harness.now)

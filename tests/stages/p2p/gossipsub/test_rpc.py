@@ -1,4 +1,4 @@
-"""Gossipsub's messages as bytes."""
+"""Encoding and decoding of Gossipsub RPCs."""
 
 import random
 
@@ -25,8 +25,8 @@ topics = st.text(max_size=12)
 ids = st.lists(st.binary(max_size=64), max_size=4)
 
 
-def listed(rpc: Rpc) -> object:
-    """With all sequences as lists, to compare."""
+def as_lists(rpc: Rpc) -> object:
+    """The parts with all sequences as lists, to compare."""
     control = rpc.control
     return (
         list(rpc.subscriptions),
@@ -51,12 +51,12 @@ def listed(rpc: Rpc) -> object:
 )
 def test_round_trip(subscriptions: list[Subscription], messages: list[PubsubMessage], control: ControlMessage) -> None:
     rpc = Rpc(subscriptions, messages, control)
-    assert listed(decode_rpc(encode_rpc(rpc))) == listed(rpc)
+    assert as_lists(decode_rpc(encode_rpc(rpc))) == as_lists(rpc)
 
 
-def test_bytes_of_other_implementations() -> None:
-    """By hand, from the protobuf definition in the Gossipsub specifications."""
-    written = {
+def test_known_encodings() -> None:
+    """Written by hand from the protobuf definition in the Gossipsub specification."""
+    encodings = {
         b"\x0a\x07\x08\x01\x12\x03t/0": Rpc(subscriptions=[Subscription("t/0", True)]),
         b"\x12\x09\x12\x02hi\x22\x03t/0": Rpc(messages=[PubsubMessage("t/0", b"hi")]),
         b"\x1a\x0b\x0a\x09\x0a\x03t/0\x12\x02id": Rpc(control=ControlMessage(ihave=[IHave("t/0", [b"id"])])),
@@ -65,9 +65,9 @@ def test_bytes_of_other_implementations() -> None:
         b"\x1a\x09\x22\x07\x0a\x03t/0\x18\x3c": Rpc(control=ControlMessage(prune=[Prune("t/0", 60)])),
         b"\x1a\x06\x2a\x04\x0a\x02id": Rpc(control=ControlMessage(idontwant=[b"id"])),
     }
-    for raw, rpc in written.items():
+    for raw, rpc in encodings.items():
         assert encode_rpc(rpc) == raw
-        assert listed(decode_rpc(raw)) == listed(rpc)
+        assert as_lists(decode_rpc(raw)) == as_lists(rpc)
 
 
 def test_a_frame_is_length_prefixed() -> None:
@@ -86,8 +86,8 @@ def test_signed_messages_are_marked(field: int, value: bytes) -> None:
 
 def test_missing_and_non_utf8_topics() -> None:
     assert decode_rpc(protobuf.bytes_field(2, b"")).messages == (PubsubMessage("", b""),)
-    odd = decode_rpc(protobuf.bytes_field(2, protobuf.bytes_field(4, b"\xff\xfe")))
-    assert odd.messages[0].topic == "\ufffd\ufffd"
+    decoded = decode_rpc(protobuf.bytes_field(2, protobuf.bytes_field(4, b"\xff\xfe")))
+    assert decoded.messages[0].topic == "\ufffd\ufffd"
     assert decode_rpc(protobuf.bytes_field(9, b"unknown") + protobuf.varint_field(10, 5)) == Rpc(
         control=ControlMessage([], [], [], [], [])
     )
@@ -117,8 +117,8 @@ def test_malformed_rpcs_are_rejected(raw: bytes) -> None:
 
 
 def test_fields_are_bounded_over_all_parts() -> None:
-    fits = protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS - 2)))
-    assert len(decode_rpc(fits).control.iwant) == MAX_FIELDS - 2
+    raw = protobuf.bytes_field(3, protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS - 2)))
+    assert len(decode_rpc(raw).control.iwant) == MAX_FIELDS - 2
     for parts in (1, 2, 5):
         share = protobuf.bytes_field(2, protobuf.bytes_field(1, b"i") * (MAX_FIELDS // parts))
         with pytest.raises(RpcDecodeError, match="fields"):
@@ -143,11 +143,11 @@ def test_any_bytes_decode_or_raise() -> None:
 
 
 def test_fields_appended_to_a_valid_message_are_ignored() -> None:
-    """Other nodes keep fields that they do not know and pass them on: a good peer must not be cut off for them."""
+    """Other nodes forward fields unknown to them: an honest peer must not be disconnected for them."""
     good = protobuf.bytes_field(2, b"block") + protobuf.bytes_field(4, "topic")
     group = b"\x7b\x08\x01\x7c"
     for more in (protobuf.varint_field(15, 1) * (MAX_FIELDS + 1), group, protobuf.varint_field(15, 1) + group * 10):
-        read = decode_rpc(protobuf.bytes_field(2, good + more))
-        assert listed(read) == listed(Rpc(messages=[PubsubMessage("topic", b"block")]))
+        decoded = decode_rpc(protobuf.bytes_field(2, good + more))
+        assert as_lists(decoded) == as_lists(Rpc(messages=[PubsubMessage("topic", b"block")]))
     with pytest.raises(RpcDecodeError, match="more than"):
         decode_rpc(protobuf.bytes_field(2, good + protobuf.varint_field(15, 1) * 100) * (MAX_FIELDS // 20))

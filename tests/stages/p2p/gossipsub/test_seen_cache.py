@@ -1,4 +1,4 @@
-"""The memory for what was seen, against a slow one."""
+"""The seen cache against a simple model, and its bounds."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,20 +8,20 @@ from rollup_node.stages.p2p.gossipsub.seen_cache import SeenCache
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
-def test_against_a_slow_model(steps: list[tuple[int, float, bool]]) -> None:
+def test_against_a_model(steps: list[tuple[int, float, bool]]) -> None:
     cache: SeenCache[int] = SeenCache(65.0, 1000)
-    ends: dict[int, float] = {}
+    expiries: dict[int, float] = {}
     now = 0.0
-    for key, pause, sweep in steps:
+    for key, pause, expire in steps:
         now += pause
-        if sweep:
+        if expire:
             cache.remove_expired(now)
-        known = ends.get(key, 0.0) > now
+        known = expiries.get(key, 0.0) > now
         assert cache.has(key, now) == known
         assert cache.add(key, now) == (not known)
         if not known:
-            ends[key] = now + 65.0
-        assert len(cache) >= sum(end > now for end in ends.values())
+            expiries[key] = now + 65.0
+        assert len(cache) >= sum(end > now for end in expiries.values())
 
 
 def test_the_cache_is_bounded_and_expires() -> None:

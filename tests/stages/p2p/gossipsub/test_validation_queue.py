@@ -1,4 +1,4 @@
-"""Messages between arrival and verdict, and what peers may bring in vain."""
+"""Messages from arrival to validation result, and the wasted-bytes budget of peers."""
 
 import random
 
@@ -11,29 +11,29 @@ from rollup_node.stages.p2p.gossipsub.trace_events import TraceEvent
 from tests.support.gossip_routers import TOPIC, RouterHarness, compressed
 
 
-def test_pending_messages_are_bounded_and_may_come_again() -> None:
+def test_pending_messages_are_bounded_and_may_be_sent_again() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
-    held = [
+    unvalidated = [
         found
         for number in range(MAX_PENDING_MESSAGES + 5)
         for found in harness.receive_message(a, number.to_bytes(4, "big"))
     ]
-    assert len(held) == len(harness.router.validation_queue.pending) == MAX_PENDING_MESSAGES
+    assert len(unvalidated) == len(harness.router.validation_queue.pending) == MAX_PENDING_MESSAGES
     assert harness.receive_message(a, b"late") == []
-    harness.router.report_validation_result(held[0].id, ValidationResult.IGNORE, harness.now)
-    assert len(harness.receive_message(a, b"late")) == 1, "what found no room was not marked as seen"
+    harness.router.report_validation_result(unvalidated[0].id, ValidationResult.IGNORE, harness.now)
+    assert len(harness.receive_message(a, b"late")) == 1, "a dropped message is not marked as seen"
 
 
 def test_pending_messages_are_bounded_in_bytes() -> None:
     harness = RouterHarness()
     peers = harness.add_members(8)
     bomb = compressed(bytes(MAX_BYTES - 1000))
-    held = 0
+    unvalidated = 0
     for number, peer in enumerate(peers * 2):
         data = compressed(bytes([number]) + bytes(MAX_BYTES - 1000))
-        held += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
-    assert held == 6 and harness.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
+        unvalidated += len(harness.receive(peer, Rpc(messages=[PubsubMessage(TOPIC, data)])))
+    assert unvalidated == 6 and harness.router.validation_queue.pending.bytes <= 64 << 20 and len(bomb) < 600_000
     harness.heartbeats(8)
     assert harness.router.validation_queue.pending.bytes == 0
 
@@ -66,20 +66,20 @@ def test_rejected_messages_are_charged_to_all_senders() -> None:
 def test_bombs_are_charged_once() -> None:
     harness = RouterHarness()
     (a,) = harness.add_members(1)
-    unpacked = 0
+    decompressed = 0
     for number in range(200):
         data = compressed(number.to_bytes(2, "big") + bytes(MAX_BYTES - 100))
         for incoming in harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, data)])):
-            unpacked += 1
+            decompressed += 1
             harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
-    assert unpacked <= 7
-    claim = varint.encode(MAX_BYTES) + b"\x00a"
+    assert decompressed <= 7
+    length_only = varint.encode(MAX_BYTES) + b"\x00a"
     harness.heartbeats(40)
-    (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, claim)]))
+    (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, length_only)]))
     assert incoming.content is SnappyFailure.BAD_DATA
 
 
-def test_seen_ids_are_bounded() -> None:
+def test_seen_ids_expire() -> None:
     harness = RouterHarness(GossipParams(wasted_bytes_budget=1 << 40))
     (a,) = harness.add_members(1)
     chance = random.Random(1)
@@ -87,7 +87,7 @@ def test_seen_ids_are_bounded() -> None:
         messages = [PubsubMessage(TOPIC, compressed(chance.randbytes(8))) for _ in range(100)]
         for incoming in harness.receive(a, Rpc(messages=messages)):
             harness.router.report_validation_result(incoming.id, ValidationResult.REJECT, harness.now)
-    assert len(harness.router.validation_queue._seen) == 7000
+    assert len(harness.router.validation_queue.seen) == 7000
     harness.now += 66
     harness.heartbeats()
-    assert len(harness.router.validation_queue._seen) == 0
+    assert len(harness.router.validation_queue.seen) == 0

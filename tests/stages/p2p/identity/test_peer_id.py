@@ -77,7 +77,7 @@ def test_ecdsa_keys_verify() -> None:
     assert peer_id_text(key.peer_id).startswith("Qm")
 
 
-def test_our_own_identity() -> None:
+def test_network_identity() -> None:
     identity = NetworkIdentity(b"\x01" * 32)
     assert peer_id_text(identity.peer_id) == SECP256K1[0]
     assert identity.public_key.encode().hex() == SECP256K1[2]
@@ -118,11 +118,11 @@ def test_any_bytes_are_a_peer_id_or_raise(raw: bytes) -> None:
 
 
 @given(st.integers(0, 5), st.binary(max_size=120), st.binary(max_size=80))
-def test_verify_never_raises(kind: int, data: bytes, signature: bytes) -> None:
+def test_verify_never_raises(key_type: int, data: bytes, signature: bytes) -> None:
     try:
-        key = decode_public_key(PublicKey(kind, data).encode())
+        key = decode_public_key(PublicKey(key_type, data).encode())
     except IdentityError:
-        assert kind > 3
+        assert key_type > 3
         return
     assert key.verify(HELLO, signature) is False
 

@@ -1,4 +1,4 @@
-"""Both ends against each other, cut at any byte; known frames; every violation."""
+"""Yamux: both ends against each other with data split anywhere, known frames, protocol violations."""
 
 import struct
 
@@ -72,38 +72,38 @@ ACTIONS = st.lists(
 )
 
 
-class End:
-    """One end with an application: what it sent and got on each stream."""
+class YamuxEnd:
+    """One end of a connection with an application: bytes sent and received on each stream."""
 
     def __init__(self, session: YamuxSession) -> None:
         self.session = session
         self.sent: dict[int, int] = {}
-        self.got: dict[int, int] = {}
+        self.received: dict[int, int] = {}
         self.unread: dict[int, int] = {}
         self.ended: set[int] = set()
         self.reset: set[int] = set()
 
-    def act(self, what: str, size: int) -> None:
+    def act(self, action: str, size: int) -> None:
         streams = sorted(self.session.streams)
-        if what == "open":
+        if action == "open":
             self.sent[self.session.open_stream()] = 0
         if not streams:
             return
         stream = streams[size % len(streams)]
-        if what == "send":
+        if action == "send":
             self.sent[stream] = self.sent.get(stream, 0) + self.session.send_data(stream, memoryview(bytes(size)))
-        elif what == "read":
+        elif action == "read":
             self.session.acknowledge_data(stream, self.unread.pop(stream, 0))
-        elif what == "end":
+        elif action == "end":
             self.session.close_stream(stream)
         else:
             self.session.reset_stream(stream)
             self.reset.add(stream)
 
-    def take_in(self, events: list[YamuxEvent]) -> None:
+    def handle_events(self, events: list[YamuxEvent]) -> None:
         for event in events:
             if isinstance(event, DataReceived):
-                self.got[event.stream_id] = self.got.get(event.stream_id, 0) + len(event.data)
+                self.received[event.stream_id] = self.received.get(event.stream_id, 0) + len(event.data)
                 self.unread[event.stream_id] = self.unread.get(event.stream_id, 0) + len(event.data)
                 assert self.unread[event.stream_id] <= INITIAL_WINDOW
             elif isinstance(event, StreamEnded):
@@ -114,7 +114,7 @@ class End:
 
 @given(ACTIONS, ACTIONS, st.lists(st.integers(1, 50_000), max_size=30))
 def test_two_ends_agree_however_the_bytes_are_split(one: list[Action], two: list[Action], sizes: list[int]) -> None:
-    ours, theirs = (End(session) for session in pair())
+    ours, theirs = (YamuxEnd(session) for session in pair())
     turns = max(len(one), len(two))
     for turn in range(turns):
         for end, actions in ((ours, one), (theirs, two)):
@@ -123,15 +123,15 @@ def test_two_ends_agree_however_the_bytes_are_split(one: list[Action], two: list
         for writer, reader in ((ours, theirs), (theirs, ours)):
             raw = taken(writer.session)
             for size in [*sizes, len(raw)]:
-                reader.take_in(reader.session.receive_data(raw[:size]))
+                reader.handle_events(reader.session.receive_data(raw[:size]))
                 raw = raw[size:]
     for writer, reader in ((ours, theirs), (theirs, ours)):
-        reader.take_in(reader.session.receive_data(taken(writer.session)))
-    over = ours.reset | theirs.reset
+        reader.handle_events(reader.session.receive_data(taken(writer.session)))
+    reset = ours.reset | theirs.reset
     for writer, reader in ((ours, theirs), (theirs, ours)):
         for stream, size in writer.sent.items():
-            assert reader.got.get(stream, 0) == size or stream in over
-    assert set(ours.session.streams) - over == set(theirs.session.streams) - over
+            assert reader.received.get(stream, 0) == size or stream in reset
+    assert set(ours.session.streams) - reset == set(theirs.session.streams) - reset
 
 
 def test_windows_bound_sending_and_receiving() -> None:

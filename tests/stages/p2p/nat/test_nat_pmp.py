@@ -24,16 +24,16 @@ def test_requests() -> None:
     assert mapping_request(TransportProtocol.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
 
 
-def test_answers() -> None:
+def test_responses() -> None:
     assert parse_external_address(bytes.fromhex("00800000" + "00000064" + "08080404")) == ipaddress.ip_address(
         "8.8.4.4"
     )
-    answer = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
-    assert parse_mapping(answer, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
+    response = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
+    assert parse_mapping(response, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("response", "problem"),
     [
         ("", "not a response"),
         ("0080", "not a response"),
@@ -43,9 +43,9 @@ def test_answers() -> None:
         ("00820000" + "00000064", "8 bytes"),
     ],
 )
-def test_unrelated_responses_are_rejected(answer: str, problem: str) -> None:
+def test_unrelated_responses_are_rejected(response: str, problem: str) -> None:
     with pytest.raises(NatPmpError, match=problem):
-        parse_mapping(bytes.fromhex(answer), TransportProtocol.TCP, 9222)
+        parse_mapping(bytes.fromhex(response), TransportProtocol.TCP, 9222)
 
 
 @pytest.mark.parametrize(("code", "problem"), [(2, "not authorized"), (4, "resources"), (77, "code 77")])
@@ -55,9 +55,9 @@ def test_error_responses(code: int, problem: str) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_parse_or_raise(answer: bytes) -> None:
+def test_any_bytes_parse_or_raise(response: bytes) -> None:
     for read in (parse_external_address, lambda raw: parse_mapping(raw, TransportProtocol.UDP, 9222)):
         try:
-            read(answer)
+            read(response)
         except NatPmpError:
             continue

@@ -1,4 +1,4 @@
-"""UPnP: searches, descriptions and calls, as routers write them and as they should not."""
+"""UPnP: searches, descriptions and SOAP calls, as gateways send them, and malformed ones."""
 
 import ipaddress
 from xml.etree import ElementTree
@@ -11,12 +11,12 @@ from rollup_node.stages.p2p.nat import upnp
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
 
-ROUTER = ipaddress.ip_address("192.168.1.1")
+GATEWAY = ipaddress.ip_address("192.168.1.1")
 URL = "http://192.168.1.1:5000/desc.xml"
 SERVICE = "urn:schemas-upnp-org:service:WANIPConnection:1"
 CONTROL = UpnpService("http://192.168.1.1:5000/ctl", SERVICE)
 DESCRIPTION = f"""<?xml version="1.0"?>
-<root xmlns="urn:schemas-upnp-org:device-1-0"><!-- a router -->
+<root xmlns="urn:schemas-upnp-org:device-1-0"><!-- a gateway -->
  <device><deviceList><device><serviceList>
   <service><serviceType>urn:schemas-upnp-org:service:Layer3Forwarding:1</serviceType><controlURL>/no</controlURL></service>
   <service><serviceType>{SERVICE}</serviceType><controlURL>/ctl</controlURL></service>
@@ -24,7 +24,7 @@ DESCRIPTION = f"""<?xml version="1.0"?>
 </root>""".encode()
 
 
-def answer_to_search(location: str) -> bytes:
+def search_response(location: str) -> bytes:
     return f"HTTP/1.1 200 OK\r\nCACHE-CONTROL: max-age=120\r\nLocation: {location}\r\nST: x\r\n\r\n".encode()
 
 
@@ -43,7 +43,7 @@ def test_search_and_response() -> None:
     request = upnp.search_request(upnp.DEVICES[0])
     assert request.startswith(b"M-SEARCH * HTTP/1.1\r\nHOST: 239.255.255.250:1900\r\n")
     assert request.endswith(b"ST: urn:schemas-upnp-org:device:InternetGatewayDevice:1\r\n\r\n")
-    assert upnp.parse_search_response(answer_to_search(URL), ROUTER) == URL
+    assert upnp.parse_search_response(search_response(URL), GATEWAY) == URL
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_search_and_response() -> None:
 )
 def test_a_gateway_may_not_name_another_host(location: str) -> None:
     with pytest.raises(UpnpError):
-        upnp.parse_search_response(answer_to_search(location), ROUTER)
+        upnp.parse_search_response(search_response(location), GATEWAY)
 
 
 def test_a_description() -> None:
@@ -112,11 +112,11 @@ def test_calls_are_soap() -> None:
 
 
 def test_responses_to_calls() -> None:
-    given = envelope(
+    response = envelope(
         f"<u:GetExternalIPAddressResponse xmlns:u='{SERVICE}'><NewExternalIPAddress>8.8.4.4"
         "</NewExternalIPAddress></u:GetExternalIPAddressResponse>"
     )
-    assert upnp.parse_external_ip(given) == ipaddress.ip_address("8.8.4.4")
+    assert upnp.parse_external_ip(response) == ipaddress.ip_address("8.8.4.4")
     with pytest.raises(UpnpError, match="without an address"):
         upnp.parse_external_ip(envelope("<u/>"))
     with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
@@ -130,7 +130,7 @@ def test_any_bytes_parse_or_raise(raw: bytes) -> None:
         upnp.parse_response,
         upnp.parse_external_ip,
         lambda data: upnp.parse_description(data, URL),
-        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, ROUTER),
+        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, GATEWAY),
     ):
         try:
             read(raw)
@@ -141,9 +141,9 @@ def test_any_bytes_parse_or_raise(raw: bytes) -> None:
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_any_description_parses_or_raises(service: str, url: str) -> None:
     def element(name: str, text: str) -> ElementTree.Element:
-        made = ElementTree.Element(name)
-        made.text = text
-        return made
+        node = ElementTree.Element(name)
+        node.text = text
+        return node
 
     root, one = ElementTree.Element("root"), ElementTree.Element("service")
     root.append(one)

@@ -1,4 +1,4 @@
-"""Gossip of whole p2p processes over real sockets: publishing, broken streams, floods, and state of peers that leave."""
+"""Gossip of whole p2p processes over real sockets: publishing, broken streams, floods, state of peers that leave."""
 
 import asyncio
 import time

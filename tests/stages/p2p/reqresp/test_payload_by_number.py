@@ -85,5 +85,5 @@ def test_any_bytes_decode_or_raise() -> None:
         data = bytearray(good if chance.random() < 0.8 else b"\0\1\0\0\0" + chance.randbytes(40))
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
-        answer = payload_by_number.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
-        assert isinstance(answer, BlockFound | ErrorResponse | RequestFailed)
+        outcome = payload_by_number.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
+        assert isinstance(outcome, BlockFound | ErrorResponse | RequestFailed)

@@ -1,6 +1,7 @@
-"""Blocks that nobody vouches for, until somebody does."""
+"""Quarantine: blocks wait until a trusted block names them as its parent."""
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,12 +12,13 @@ from rollup_node.stages.p2p.reqresp.quarantine import (
     Quarantine,
     QuarantineRelease,
 )
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p_blocks import block, chain
 
 BLOCKS = chain(30)
 
 
-def aim(quarantine: Quarantine, number: int) -> QuarantineRelease:
+def trust_block(quarantine: Quarantine, number: int) -> QuarantineRelease:
     """Trusts the chain's block of that number."""
     payload = BLOCKS[number - 1]
     return quarantine.trust_range_end(number, payload.block_hash, payload.parent_hash)
@@ -25,10 +27,11 @@ def aim(quarantine: Quarantine, number: int) -> QuarantineRelease:
 @settings(max_examples=30)
 @given(st.permutations(range(12)), st.integers(0, 12))
 def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_after: int) -> None:
-    quarantine, released = Quarantine(), []
+    quarantine = Quarantine()
+    released: list[ExecutionPayload] = []
     for step, number in enumerate([*order, None]):
         if step == trusted_after:
-            released += aim(quarantine, 12).blocks
+            released += trust_block(quarantine, 12).blocks
         if number is not None:
             found = quarantine.add(BLOCKS[number], b"p")
             assert not found.rejected
@@ -41,15 +44,15 @@ def test_untrusted_blocks_stay_in_quarantine() -> None:
     quarantine = Quarantine()
     assert quarantine.add(BLOCKS[3], b"p") == QuarantineRelease()
     assert quarantine.has(4) and not quarantine.has(5)
-    assert aim(quarantine, 6) == QuarantineRelease()
-    assert aim(quarantine, 5).blocks == (BLOCKS[3],)
+    assert trust_block(quarantine, 6) == QuarantineRelease()
+    assert trust_block(quarantine, 5).blocks == (BLOCKS[3],)
 
 
 def test_a_block_that_contradicts_a_released_one_is_rejected() -> None:
     quarantine = Quarantine()
-    quarantine.add(block(4, 4, state_root=bytes(32)), b"liar")
-    aim(quarantine, 6)
-    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease((BLOCKS[4],), (b"liar",))
+    quarantine.add(block(4, 4, state_root=bytes(32)), b"forger")
+    trust_block(quarantine, 6)
+    assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease((BLOCKS[4],), (b"forger",))
     assert not quarantine.has(4)
 
 
@@ -57,18 +60,18 @@ def test_an_unexpected_block_is_rejected_at_once() -> None:
     quarantine = Quarantine()
     other = block(4, 5, state_root=bytes(32))
     quarantine.add(other, b"early")
-    assert aim(quarantine, 6) == QuarantineRelease((), (b"early",))
+    assert trust_block(quarantine, 6) == QuarantineRelease((), (b"early",))
     assert quarantine.add(other, b"late") == QuarantineRelease((), (b"late",)) and not quarantine.has(5)
     quarantine.trust_range_end(6, bytes(32), other.block_hash)
-    assert quarantine.add(other, b"p").blocks == (other,), "another branch is aimed at"
+    assert quarantine.add(other, b"p").blocks == (other,), "another branch is trusted"
 
 
 def test_a_block_with_a_wrong_hash_is_rejected() -> None:
     quarantine = Quarantine()
     forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
-    assert quarantine.add(forged, b"liar") == QuarantineRelease()
+    assert quarantine.add(forged, b"forger") == QuarantineRelease()
     assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease(), "the first with a hash is kept"
-    assert aim(quarantine, 6) == QuarantineRelease((), (b"liar",))
+    assert trust_block(quarantine, 6) == QuarantineRelease((), (b"forger",))
     assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
 
 
@@ -98,9 +101,10 @@ def test_the_quarantine_is_bounded_in_bytes() -> None:
     assert len(quarantine) == 2
 
 
-def test_trusted_hashes_are_bounded() -> None:
+@pytest.mark.parametrize(("later_ends", "is_released"), [(MAX_TRUSTED - 2, True), (MAX_TRUSTED - 1, False)])
+def test_trusted_hashes_are_bounded(later_ends: int, is_released: bool) -> None:
     quarantine = Quarantine()
-    quarantine.add(BLOCKS[0], b"p")
-    for number in range(MAX_TRUSTED + 1):
+    quarantine.trust_range_end(1, BLOCKS[0].block_hash, bytes(32))
+    for number in range(1, later_ends + 1):
         quarantine.trust_range_end(7, number.to_bytes(32, "big"), bytes(32))
-    assert len(quarantine._trusted) == MAX_TRUSTED
+    assert quarantine.add(BLOCKS[0], b"p").blocks == ((BLOCKS[0],) if is_released else ())

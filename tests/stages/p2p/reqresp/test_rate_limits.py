@@ -1,4 +1,4 @@
-"""The limits of requests, over all peers and of each."""
+"""Rate limits of requests: over all peers, and of each."""
 
 import pytest
 

@@ -1,3 +1,5 @@
+"""The libp2p Noise handshake and the result session."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ OUR_KEYS, THEIR_KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32), NoiseKeys(b"\x05" 
 PREFIX = b"noise-libp2p-static-key:"
 
 
-def shake(
+def handshake(
     muxers: tuple[str, ...] = (), other: tuple[str, ...] = (), expected: bytes | None = None
 ) -> tuple[HandshakeResult, HandshakeResult]:
     ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True, muxers=muxers, expected_peer=expected)
@@ -33,20 +35,20 @@ def shake(
 
 
 def test_both_ends_learn_the_remote_peer() -> None:
-    ours, theirs = shake(("/yamux/1.0.0", "/mplex/6.7.0"), ("/yamux/1.0.0",), THEIRS.peer_id)
+    ours, theirs = handshake(("/yamux/1.0.0", "/mplex/6.7.0"), ("/yamux/1.0.0",), THEIRS.peer_id)
     assert (ours.peer, theirs.peer) == (THEIRS.peer_id, OURS.peer_id)
     assert (ours.public_key, theirs.public_key) == (THEIRS.public_key, OURS.public_key)
     assert (ours.muxers, theirs.muxers) == (("/yamux/1.0.0",), ("/yamux/1.0.0", "/mplex/6.7.0"))
-    assert shake()[0].muxers == ()
+    assert handshake()[0].muxers == ()
 
 
 def test_an_unexpected_peer_is_rejected() -> None:
     with pytest.raises(NoiseError, match="the remote end is 16Uiu2"):
-        shake(expected=OURS.peer_id)
+        handshake(expected=OURS.peer_id)
 
 
-def lying(payload: bytes) -> NoiseHandshake:
-    """An initiator that has received a second message with this payload."""
+def receive_payload(payload: bytes) -> NoiseHandshake:
+    """An initiator that receives a second message with this payload."""
     ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True)
     theirs = HandshakeState(THEIR_KEYS, initiator=False)
     theirs.read_message(ours.first_message())
@@ -54,7 +56,7 @@ def lying(payload: bytes) -> NoiseHandshake:
     return ours
 
 
-def proof(identity: NetworkIdentity, static: bytes) -> bytes:
+def handshake_payload(identity: NetworkIdentity, static: bytes) -> bytes:
     return protobuf.bytes_field(1, identity.public_key.encode()) + protobuf.bytes_field(
         2, identity.sign(PREFIX + static)
     )
@@ -62,34 +64,43 @@ def proof(identity: NetworkIdentity, static: bytes) -> bytes:
 
 def test_the_signature_must_be_of_this_key_and_identity() -> None:
     static = HandshakeState(THEIR_KEYS, initiator=False).static_key
-    secured = lying(proof(THEIRS, static)).result
-    assert secured is not None and secured.peer == THEIRS.peer_id
-    foreign = protobuf.bytes_field(1, OURS.public_key.encode()) + protobuf.bytes_field(2, THEIRS.sign(PREFIX + static))
-    for payload in (proof(THEIRS, bytes(32)), foreign, proof(THEIRS, static)[:-2], b"", b"\xff", bytes(5000)):
+    result = receive_payload(handshake_payload(THEIRS, static)).result
+    assert result is not None and result.peer == THEIRS.peer_id
+    other_key = protobuf.bytes_field(1, OURS.public_key.encode()) + protobuf.bytes_field(
+        2, THEIRS.sign(PREFIX + static)
+    )
+    for payload in (
+        handshake_payload(THEIRS, bytes(32)),
+        other_key,
+        handshake_payload(THEIRS, static)[:-2],
+        b"",
+        b"\xff",
+        bytes(5000),
+    ):
         with pytest.raises(NoiseError):
-            lying(payload)
+            receive_payload(payload)
 
 
 def test_too_many_muxers_are_rejected() -> None:
     static = HandshakeState(THEIR_KEYS, initiator=False).static_key
     with pytest.raises(NoiseError, match="fields"):
-        lying(proof(THEIRS, static) + protobuf.bytes_field(4, protobuf.bytes_field(2, "/a") * 40))
+        receive_payload(handshake_payload(THEIRS, static) + protobuf.bytes_field(4, protobuf.bytes_field(2, "/a") * 40))
 
 
 @given(st.binary(max_size=400))
 def test_any_payload_is_accepted_or_raises(payload: bytes) -> None:
     with pytest.raises(NoiseError):
-        lying(payload)
+        receive_payload(payload)
 
 
-def streams() -> tuple[SecureSession, SecureSession]:
-    ours, theirs = shake()
+def sessions() -> tuple[SecureSession, SecureSession]:
+    ours, theirs = handshake()
     return ours.session, theirs.session
 
 
 @given(st.lists(st.binary(max_size=3000), max_size=6), st.lists(st.integers(1, 5000), max_size=30))
 def test_the_stream_may_be_split_anywhere(writes: list[bytes], sizes: list[int]) -> None:
-    ours, theirs = streams()
+    ours, theirs = sessions()
     raw = b"".join(b"".join(ours.encrypt(data)) for data in writes)
     found = b""
     for size in [*sizes, len(raw)]:
@@ -100,7 +111,7 @@ def test_the_stream_may_be_split_anywhere(writes: list[bytes], sizes: list[int])
 
 @pytest.mark.parametrize("size", [0, 1, MAX_PLAINTEXT_BYTES, MAX_PLAINTEXT_BYTES + 1, 3 * MAX_PLAINTEXT_BYTES + 7])
 def test_long_data_is_sent_in_several_frames(size: int) -> None:
-    ours, theirs = streams()
+    ours, theirs = sessions()
     data = bytes(range(256)) * (size // 256 + 1)
     pieces = ours.encrypt(data[:size])
     assert len(pieces) == 2 * -(-size // MAX_PLAINTEXT_BYTES)
@@ -109,10 +120,10 @@ def test_long_data_is_sent_in_several_frames(size: int) -> None:
 
 
 def test_a_damaged_or_repeated_frame_raises() -> None:
-    ours, theirs = streams()
+    ours, theirs = sessions()
     sealed = b"".join(ours.encrypt(b"data"))
     with pytest.raises(NoiseError):
-        streams()[1].receive_data(sealed[:-1] + bytes([sealed[-1] ^ 1]))
+        sessions()[1].receive_data(sealed[:-1] + bytes([sealed[-1] ^ 1]))
     assert theirs.receive_data(sealed) == [b"data"]
     with pytest.raises(NoiseError):
         theirs.receive_data(sealed)
@@ -121,9 +132,9 @@ def test_a_damaged_or_repeated_frame_raises() -> None:
 
 
 def test_the_frame_decoder_returns_trailing_data() -> None:
-    unframer = FrameDecoder()
-    assert unframer.receive_data(encode_frame(b"one") + encode_frame(b"two") + b"\x00", max_frames=1) == [b"one"]
-    assert unframer.receive_data(b"", max_frames=1) == [b"two"]
-    assert unframer.receive_data(b"\x05ab") == []
-    assert unframer.take_trailing_data() == b"\x00\x05ab"
-    assert unframer.take_trailing_data() == b""
+    decoder = FrameDecoder()
+    assert decoder.receive_data(encode_frame(b"one") + encode_frame(b"two") + b"\x00", max_frames=1) == [b"one"]
+    assert decoder.receive_data(b"", max_frames=1) == [b"two"]
+    assert decoder.receive_data(b"\x05ab") == []
+    assert decoder.take_trailing_data() == b"\x00\x05ab"
+    assert decoder.take_trailing_data() == b""

@@ -1,4 +1,4 @@
-"""The pattern against a published vector (cacophony), and its answers to damage."""
+"""Noise XX against a test vector of cacophony, and damaged messages."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ MESSAGES = [
 ]
 
 
-def ends(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
+def handshake_states(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
     return (
         HandshakeState(INITIATOR, initiator=True, prologue=prologue),
         HandshakeState(RESPONDER, initiator=False, prologue=prologue),
@@ -47,23 +47,23 @@ def ends(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
 
 
 def test_the_published_vector() -> None:
-    ours, theirs = ends(bytes.fromhex(PROLOGUE))
-    for number, (payload, sealed) in enumerate(MESSAGES[:3]):
+    ours, theirs = handshake_states(bytes.fromhex(PROLOGUE))
+    for number, (payload, ciphertext) in enumerate(MESSAGES[:3]):
         writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
         assert writer.is_my_turn and not reader.is_my_turn
-        assert writer.write_message(bytes.fromhex(payload)).hex() == sealed
-        assert reader.read_message(bytes.fromhex(sealed)).hex() == payload
+        assert writer.write_message(bytes.fromhex(payload)).hex() == ciphertext
+        assert reader.read_message(bytes.fromhex(ciphertext)).hex() == payload
     assert ours.is_finished and theirs.is_finished
     assert (ours.remote_static_key, theirs.remote_static_key) == (theirs.static_key, ours.static_key)
     (send, receive), (their_send, their_receive) = ours.split(), theirs.split()
-    for number, (payload, sealed) in enumerate(MESSAGES[3:]):
+    for number, (payload, ciphertext) in enumerate(MESSAGES[3:]):
         sender, receiver = (their_send, receive) if number % 2 == 0 else (send, their_receive)
-        assert sender.encrypt(bytes.fromhex(payload)).hex() == sealed
-        assert receiver.decrypt(bytes.fromhex(sealed)).hex() == payload
+        assert sender.encrypt(bytes.fromhex(payload)).hex() == ciphertext
+        assert receiver.decrypt(bytes.fromhex(ciphertext)).hex() == payload
 
 
 def test_messages_out_of_turn_are_rejected() -> None:
-    ours, theirs = ends()
+    ours, theirs = handshake_states()
     with pytest.raises(NoiseError):
         theirs.write_message(b"")
     with pytest.raises(NoiseError):
@@ -75,8 +75,8 @@ def test_messages_out_of_turn_are_rejected() -> None:
 
 @given(st.integers(0, 2), st.data())
 def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None:
-    """The first message is not sealed: damage to it shows in the second."""
-    ours, theirs = ends()
+    """The first message is not encrypted: damage to it is detected in the second."""
+    ours, theirs = handshake_states()
     with pytest.raises(NoiseError):
         for number in range(3):
             writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
@@ -89,11 +89,11 @@ def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None
 @pytest.mark.parametrize("length", [0, 1, 31])
 def test_short_messages_are_rejected(length: int) -> None:
     with pytest.raises(NoiseError):
-        ends()[1].read_message(bytes(length))
+        handshake_states()[1].read_message(bytes(length))
 
 
 def test_a_low_order_key_is_rejected() -> None:
-    _, theirs = ends()
+    _, theirs = handshake_states()
     theirs.read_message(bytes(32))
     with pytest.raises(NoiseError, match="unusable"):
         theirs.write_message(b"")

@@ -1,3 +1,5 @@
+"""The file of the network key (p2p.priv.path, p2p.priv.raw)."""
+
 import stat
 from pathlib import Path
 

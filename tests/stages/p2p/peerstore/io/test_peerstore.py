@@ -1,3 +1,5 @@
+"""The peer store: addresses and records with expiry, bounds, bans and blocks [PST1]."""
+
 from pathlib import Path
 
 import msgspec
@@ -26,7 +28,7 @@ SCORES = PeerScores(
 )
 
 
-class Clock:
+class ManualClock:
     def __init__(self) -> None:
         self.now = 1_700_000_000.0
 
@@ -34,10 +36,10 @@ class Clock:
         return self.now
 
 
-def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     monkeypatch.setattr(peerstore, "GC_CHANGES", 20)
-    store = PeerStore(clock=Clock())
+    store = PeerStore(clock=ManualClock())
     for number in range(1000):
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
         store.set_metadata(bytes([number % 250, number // 250]), PeerMetadata("", 901))
@@ -45,7 +47,7 @@ def test_strangers_cannot_fill_the_disk(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_address_expiry_is_never_shortened() -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = PeerStore(clock=clock)
     store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
     store.add_addresses(PEER, [HERE, THERE], 50.0)
@@ -65,8 +67,8 @@ def test_addresses_of_a_peer_are_bounded() -> None:
     assert len(found) == MAX_ADDRESSES and found[0] == HERE
 
 
-def test_records_are_kept_for_their_time() -> None:
-    clock = Clock()
+def test_records_expire() -> None:
+    clock = ManualClock()
     store = PeerStore(clock=clock)
     assert store.scores(PEER) is None and store.metadata(PEER) is None and store.identify_record(PEER) is None
     store.set_scores(PEER, SCORES, 1200.0)
@@ -97,7 +99,7 @@ def test_removal_keeps_blocks() -> None:
 
 
 def test_the_oldest_peers_beyond_the_bound_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock()
+    clock = ManualClock()
     store = PeerStore(clock=clock)
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     for index in range(20):

@@ -1,3 +1,5 @@
+"""SQLite files: ownership, atomic writes, damage, errors."""
+
 import os
 import sqlite3
 import stat
@@ -28,22 +30,22 @@ def test_data_survives_a_restart(tmp_path: Path) -> None:
 
 def test_memory_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = database("memory")
-    found.write("insert into things values ('a')")
-    assert found.read("select name from things") == [("a",)]
-    found.close()
+    store = database("memory")
+    store.write("insert into things values ('a')")
+    assert store.read("select name from things") == [("a",)]
+    store.close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_changes_are_atomic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = database(tmp_path / "things")
-    found.write_all([("insert into things values ('a')", ()), ("insert into nothing values (1)", ())])
-    assert found.problem is not None and "box of things" in found.problem
-    assert found.read("select * from things") == []
-    found.write("insert into things values ('b')")
-    assert found.problem is None
-    assert found.read("select broken") == []
-    found.close()
+    store = database(tmp_path / "things")
+    store.write_all([("insert into things values ('a')", ()), ("insert into nothing values (1)", ())])
+    assert store.problem is not None and "box of things" in store.problem
+    assert store.read("select * from things") == []
+    store.write("insert into things values ('b')")
+    assert store.problem is None
+    assert store.read("select broken") == []
+    store.close()
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -104,13 +106,13 @@ def test_a_damaged_file_is_moved_aside(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_full_disk_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = database(tmp_path / "things")
-    found.write("pragma max_page_count = 3")
+    store = database(tmp_path / "things")
+    store.write("pragma max_page_count = 3")
     for number in range(300):
-        found.write("insert into things values (?)", (f"{number}" * 50,))
-    assert found.problem is not None and "full" in found.problem
+        store.write("insert into things values (?)", (f"{number}" * 50,))
+    assert store.problem is not None and "full" in store.problem
     assert capsys.readouterr().err.count("full") == 1
-    found.close()
+    store.close()
 
 
 def test_damage_that_is_not_text_is_damage_too(tmp_path: Path) -> None:
