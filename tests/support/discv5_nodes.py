@@ -1,4 +1,4 @@
-"""Discv5Node nodes that exchange datagrams in memory, by a clock of their own: no sockets and no waiting."""
+"""Discovery nodes that exchange datagrams in memory and in simulated time."""
 
 import hashlib
 import heapq
@@ -27,7 +27,7 @@ DELAY = 0.01
 
 
 def seeded(seed: object) -> Callable[[int], bytes]:
-    """Bytes that are the same for the same seed."""
+    """A source of bytes that are the same for the same seed."""
     count = 0
 
     def random(size: int) -> bytes:
@@ -45,7 +45,7 @@ def secret_of(seed: object) -> bytes:
 def record_of(
     seed: object, ip: str | None = "127.0.0.1", port: int = 9222, *, chain: int = CHAIN, seq: int = 1, tcp: int = 9222
 ) -> Enr:
-    """The signed record of some node."""
+    """The signed record of a node whose key is derived from the seed."""
     address = ipaddress.ip_address(ip) if ip else None
     return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).enr
 
@@ -62,7 +62,7 @@ def endpoint(ip: str, port: int = 9222) -> Endpoint:
 
 @dataclass
 class SimulatedNode:
-    """A node of the simulation, where it is, and what it has given out."""
+    """A node of the simulation, its endpoint, and its outputs."""
 
     node: Discv5Node
     endpoint: Endpoint
@@ -87,7 +87,7 @@ class SimulatedNode:
 
 
 class Discv5Simulation:
-    """Nodes by address. `wire` may drop a datagram (None), or change it; it sees the sender's address."""
+    """Nodes by endpoint. `filter` may drop a datagram (None) or change it; it is called with the sender's endpoint."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -103,49 +103,47 @@ class Discv5Simulation:
         name: object,
         at: Endpoint,
         *,
-        says: IpAddress | None = None,
-        chain: int = CHAIN,
-        restricted_to: tuple[Subnet, ...] = LOOPBACK,
-        wanted: bool = True,
-        learns: bool = False,
-        hides: bool = False,
+        advertised_ip: IpAddress | None = None,
+        chain_id: int = CHAIN,
+        allowed_networks: tuple[Subnet, ...] = LOOPBACK,
+        peers_wanted: bool = True,
+        learn_address: bool = False,
+        advertises_ip: bool = True,
     ) -> SimulatedNode:
-        """A node; its record says where it is unless it `hides`, or says another address."""
-        settings = Discv5Settings(chain, restricted_to, learn_address=learns)
-        advertised = AdvertisedEndpoint(chain, None if hides else says or at.ip, at.port, at.port)
+        """Adds a node. Its record has its own address unless `advertised_ip` is another or `advertises_ip` is false."""
+        settings = Discv5Settings(chain_id, allowed_networks, learn_address=learn_address)
+        advertised = AdvertisedEndpoint(chain_id, (advertised_ip or at.ip) if advertises_ip else None, at.port, at.port)
         local = LocalEnr(secret_of(name), advertised, 1)
         node = SimulatedNode(Discv5Node(settings, secret_of(name), local, seeded(name)), at)
-        node.node.peers_wanted = wanted
+        node.node.peers_wanted = peers_wanted
         self.nodes[at] = node
         return node
 
-    def add_many(
-        self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = (), **options: bool
-    ) -> list[SimulatedNode]:
-        """Nodes at 127.1.0.x that begin with `boot`."""
-        made = []
+    def add_many(self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = ()) -> list[SimulatedNode]:
+        """Adds nodes at 127.1.x.y with the bootnodes `boot`."""
+        nodes = []
         for number in range(first, first + count):
-            node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"), **options)
+            node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"))
             node.node.add_bootnodes(known.contact for known in boot)
-            made.append(node)
-        return made
+            nodes.append(node)
+        return nodes
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
-        """Lets time pass, or until something is so; how long it took."""
-        begin = self.now
-        while self.now < begin + seconds and not until():
-            self._step(begin + seconds)
-        return self.now - begin
+        """Runs for a time, or until a condition holds; returns the seconds that took."""
+        start = self.now
+        while self.now < start + seconds and not until():
+            self._step(start + seconds)
+        return self.now - start
 
     def inject(self, sender: Endpoint, datagram: bytes, to: Endpoint) -> None:
-        """A datagram with this address of its sender, true or not."""
+        """Delivers a datagram as if from that sender."""
         self.nodes[to].node.receive_datagram(datagram, sender, self.now)
         self._collect(self.nodes[to])
 
     def _step(self, end: float) -> None:
         if self._in_flight and self._in_flight[0][0] <= self._next_tick:
             self.now, _, sender, sending = heapq.heappop(self._in_flight)
-            self._arrive(sender, sending)
+            self._deliver(sender, sending)
             return
         self.now = min(max(self._next_tick, self.now), end)
         self._next_tick = self.now + 0.1
@@ -153,7 +151,7 @@ class Discv5Simulation:
             node.node.tick(self.now)
             self._collect(node)
 
-    def _arrive(self, sender: Endpoint, sending: OutgoingPacket) -> None:
+    def _deliver(self, sender: Endpoint, sending: OutgoingPacket) -> None:
         node = self.nodes.get(sending.endpoint)
         if node is not None:
             node.node.receive_datagram(sending.datagram, sender, self.now)
@@ -168,7 +166,7 @@ class Discv5Simulation:
             else:
                 node.sent += 1
                 self.log.append((node.endpoint, output))
-                passed = self.filter(node.endpoint, output)
-                if passed is not None:
+                filtered = self.filter(node.endpoint, output)
+                if filtered is not None:
                     self._count += 1
-                    heapq.heappush(self._in_flight, (self.now + DELAY, self._count, node.endpoint, passed))
+                    heapq.heappush(self._in_flight, (self.now + DELAY, self._count, node.endpoint, filtered))

@@ -1,4 +1,4 @@
-"""Discovery over real sockets for tests: on the loopback interface, on disk only with `discovery_path`."""
+"""Discovery servers on the loopback interface; they use the disk only with `discovery_path`."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The published wire vectors of discovery v5.1 and the example of a node record (discv5.json says from where)."""
+"""The wire test vectors of the discv5 specification, and EIP-778's example record (discv5.json names the sources)."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ def ping(vector: dict[str, Any]) -> messages.Ping:
     return messages.Ping(bytes.fromhex(vector["ping"]["request_id"]), vector["ping"]["record_seq"])
 
 
-def test_the_vectors_are_all_there() -> None:
+def test_all_packet_kinds_have_vectors() -> None:
     assert [vector["kind"] for vector in PACKETS] == ["message", "whoareyou", "handshake", "handshake"]
 
 

@@ -48,10 +48,10 @@ class OutgoingCall:
 
 
 class CallResult(NamedTuple):
-    """The end of a call: `answered` by a PONG or with the call's records, or not."""
+    """The end of a call: whether the node `responded`, by a PONG or with the call's records."""
 
     call: OutgoingCall
-    answered: bool
+    responded: bool
     pong: messages.Pong | None = None
 
 
@@ -136,7 +136,7 @@ class ActiveCalls:
         return ResponseStatus.UNSOLICITED
 
     def expire(self, own: Enr, now: float) -> list[CallResult]:
-        """Ends the calls whose timeout is over; those with part of the responses count as answered."""
+        """Ends the calls whose timeout is over; those with part of the responses count as responded."""
         expired = [call for call in self._active.values() if call.deadline <= now]
         return [self._finish(CallResult(call, call.responses > 0), own, now) for call in expired]
 

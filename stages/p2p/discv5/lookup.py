@@ -1,5 +1,5 @@
 """A lookup: the closest known nodes are queried, three at a time, for nodes near the target, until the closest sixteen
-have answered. The number of nodes queried is bounded whatever they answer."""
+have responded. The number of nodes queried is bounded whatever they respond."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Lookup:
     seen: dict[NodeId, Contact] = field(default_factory=dict)
     queried: set[NodeId] = field(default_factory=set)
     in_flight: set[NodeId] = field(default_factory=set)
-    answered: set[NodeId] = field(default_factory=set)
+    responded: set[NodeId] = field(default_factory=set)
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
@@ -51,14 +51,14 @@ class Lookup:
             self.in_flight.add(contact.node_id)
         return [LookupQuery(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
-    def add_answer(self, node: NodeId, found: Iterable[Contact]) -> None:
-        """Adds the nodes that a node answered with."""
+    def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
+        """Adds the nodes of a node's response."""
         self.in_flight.discard(node)
-        self.answered.add(node)
+        self.responded.add(node)
         self.add(found)
 
     def add_failure(self, node: NodeId) -> None:
-        """The node did not answer."""
+        """The node did not respond."""
         self.in_flight.discard(node)
         self.failed.add(node)
 
@@ -71,8 +71,8 @@ class Lookup:
 
     @property
     def result(self) -> list[Contact]:
-        """The closest nodes that answered, closest first."""
-        return [contact for contact in self._by_closeness() if contact.node_id in self.answered][:RESULT_SIZE]
+        """The closest nodes that responded, closest first."""
+        return [contact for contact in self._by_closeness() if contact.node_id in self.responded][:RESULT_SIZE]
 
     def _nearest(self) -> list[Contact]:
         return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:RESULT_SIZE]

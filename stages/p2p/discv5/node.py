@@ -51,13 +51,13 @@ class ChainNodeFound(NamedTuple):
 
 
 class NodeAlive(NamedTuple):
-    """A node of any chain has answered at the address in its record."""
+    """A node of any chain has responded at the address in its record."""
 
     record: Enr
 
 
 class NodeGone(NamedTuple):
-    """A node does not answer any more."""
+    """A node no longer responds."""
 
     node: NodeId
 
@@ -254,7 +254,7 @@ class Discv5Node:
         """Handles the end of a call."""
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
-        if result.answered:
+        if result.responded:
             for record in call.records.values():
                 self._add_seen_enr(record, endpoint.ip, now)
             if call.contact.record is not None:
@@ -271,10 +271,10 @@ class Discv5Node:
 
     def _continue_lookup(self, lookup: Lookup, result: CallResult, now: float) -> None:
         node = result.call.contact.node_id
-        if result.answered:
+        if result.responded:
             contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
             seen = result.call.contact.endpoint.ip
-            lookup.add_answer(node, [contact for contact in contacts if contact and self._is_usable(contact, seen)])
+            lookup.add_response(node, [contact for contact in contacts if contact and self._is_usable(contact, seen)])
         else:
             lookup.add_failure(node)
         self._advance_lookup(lookup, now)
@@ -320,13 +320,13 @@ class Discv5Node:
         self._revalidate(now)
 
     def _mark_verified(self, result: CallResult, record: Enr | None, now: float) -> None:
-        """A node has answered at the address that was called."""
+        """A node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
             if not self.table.has_live:
                 self._refresh_due, self._lookup_interval = now, _FIRST_LOOKUP_INTERVAL
-            self.table.record_answer(node, now, is_check=result.pong is not None)
+            self.table.record_response(node, now, is_check=result.pong is not None)
             record = entry.record
         contact = record.contact(self.settings.ip_versions) if record else None
         if record is not None and contact is not None and contact.endpoint == endpoint:

@@ -34,7 +34,7 @@ class NodeEntry:
 
     @property
     def is_live(self) -> bool:
-        """Whether the node has answered and still does."""
+        """Whether the node has responded and still does."""
         return self.checks > 0
 
 
@@ -53,14 +53,14 @@ class RoutingTable:
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
         self._own = own
         self._versions = versions
-        self._buckets: dict[int, Bucket] = {}
-        self._networks: Counter[bytes] = Counter()
+        self.buckets: dict[int, Bucket] = {}
+        self.networks: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
-        return sum(len(bucket.entries) for bucket in self._buckets.values())
+        return sum(len(bucket.entries) for bucket in self.buckets.values())
 
     def __iter__(self) -> Iterator[NodeEntry]:
-        for bucket in self._buckets.values():
+        for bucket in self.buckets.values():
             yield from bucket.entries.values()
 
     @property
@@ -98,8 +98,8 @@ class RoutingTable:
             return None
         return self._add(NodeEntry(record, contact, revalidate_at=now))
 
-    def record_answer(self, node: NodeId, now: float, *, is_check: bool) -> None:
-        """A node has answered at its address; `is_check` if with a PONG, which also confirms its sequence number."""
+    def record_response(self, node: NodeId, now: float, *, is_check: bool) -> None:
+        """A node has responded at its address; `is_check` if with a PONG, which also confirms its sequence number."""
         entry = self.get(node)
         if entry is not None:
             entry.checks = min(entry.checks + 1, _MAX_CHECKS)
@@ -108,7 +108,7 @@ class RoutingTable:
                 entry.revalidate_at = now + REVALIDATION_SECONDS
 
     def record_failure(self, node: NodeId, now: float) -> NodeEntry | None:
-        """A node has not answered; returns the entry if that removes it from the table."""
+        """A node has not responded; returns the entry if that removes it from the table."""
         entry = self.get(node)
         if entry is None:
             return None
@@ -136,20 +136,20 @@ class RoutingTable:
 
     def at_distances(self, distances: Iterable[int]) -> list[Enr]:
         """The records of live nodes at these distances from us."""
-        buckets = [self._buckets[distance] for distance in distances if distance in self._buckets]
+        buckets = [self.buckets[distance] for distance in distances if distance in self.buckets]
         return [entry.record for bucket in buckets for entry in bucket.entries.values() if entry.is_live]
 
     def _bucket(self, node: NodeId) -> Bucket | None:
-        return self._buckets.get(log_distance(node, self._own))
+        return self.buckets.get(log_distance(node, self._own))
 
     def _add(self, entry: NodeEntry) -> NodeEntry | None:
-        bucket = self._buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
+        bucket = self.buckets.setdefault(log_distance(entry.record.node_id, self._own), Bucket())
         group = network_prefix(entry.contact.endpoint.ip)
         if group is not None:
-            if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self._networks[group] >= PER_NETWORK:
+            if bucket.networks[group] >= PER_NETWORK_IN_BUCKET or self.networks[group] >= PER_NETWORK:
                 return None
             bucket.networks[group] += 1
-            self._networks[group] += 1
+            self.networks[group] += 1
         if len(bucket.entries) < BUCKET_SIZE:
             bucket.entries[entry.record.node_id] = entry
             return entry
@@ -179,7 +179,7 @@ class RoutingTable:
         group = network_prefix(entry.contact.endpoint.ip)
         if group is None:
             return
-        for counter in (bucket.networks, self._networks):
+        for counter in (bucket.networks, self.networks):
             counter[group] -= 1
             if not counter[group]:
                 del counter[group]

@@ -1,4 +1,4 @@
-"""The public bootnodes: sound data, and never used but for the public networks."""
+"""The public bootnodes: valid records, used for the public networks only."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_public_bootnodes_are_for_built_in_networks_only() -> None:
 
 
 @pytest.mark.parametrize("network", [None, "", "op-sepolia"])
-def test_there_are_none_with_a_rollup_config(network: str | None) -> None:
+def test_there_are_no_bootnodes_with_a_rollup_config(network: str | None) -> None:
     assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
 
 
@@ -47,17 +47,17 @@ def test_the_stage_adds_no_bootnodes() -> None:
     assert not [path for path in _using("stages") if path != MODULE]
 
 
-def test_no_test_or_tool_uses_them() -> None:
+def test_no_test_or_tool_uses_the_public_bootnodes() -> None:
     assert _using("tools", "ipc") == []
     assert _using("tests") == [Path(__file__).relative_to(ROOT)]
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools"])
-def test_no_test_or_tool_holds_an_address_of_theirs(folder: str) -> None:
+def test_no_test_or_tool_has_an_address_of_a_public_bootnode(folder: str) -> None:
     hosts = {part.rpartition("@")[2].partition(":")[0] for part in PUBLIC_BOOTNODES if "@" in part}
     own = Path(__file__).relative_to(ROOT)
-    holding = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
-    assert [path for path in holding if path != own] == []
+    matches = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
+    assert [path for path in matches if path != own] == []
 
 
 def _sources(folder: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The cryptography beside the published vectors: what is refused."""
+"""The identity scheme and encryption: invalid keys, signatures and ciphertexts."""
 
 import pytest
 
@@ -19,9 +19,9 @@ def test_malformed_private_keys_are_rejected(secret: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"", bytes(33), b"\2" + b"\xff" * 32, KEY[:32]])
 def test_malformed_public_keys_are_rejected(key: bytes) -> None:
-    for use in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compress_public_key):
+    for function in (crypto.node_id, lambda point: crypto.ecdh(point, SECRET), crypto.compress_public_key):
         with pytest.raises(CryptoError):
-            use(key)
+            function(key)
     assert not crypto.verify(key, bytes(64), bytes(32))
 
 
@@ -42,11 +42,11 @@ def test_signatures() -> None:
 
 
 def test_decryption_fails_when_anything_differs() -> None:
-    key, nonce, plain, data = bytes(16), bytes(12), b"message", b"header"
-    sealed = crypto.encrypt(key, nonce, plain, data)
-    assert crypto.decrypt(key, nonce, sealed, data) == plain
-    assert crypto.decrypt(bytes(15) + b"\1", nonce, sealed, data) is None
-    assert crypto.decrypt(key, bytes(11) + b"\1", sealed, data) is None
-    assert crypto.decrypt(key, nonce, sealed, b"other") is None
-    assert crypto.decrypt(key, nonce, sealed[:-1], data) is None
-    assert crypto.decrypt(key, nonce, b"", data) is None
+    key, nonce, plaintext, authenticated_data = bytes(16), bytes(12), b"message", b"header"
+    ciphertext = crypto.encrypt(key, nonce, plaintext, authenticated_data)
+    assert crypto.decrypt(key, nonce, ciphertext, authenticated_data) == plaintext
+    assert crypto.decrypt(bytes(15) + b"\1", nonce, ciphertext, authenticated_data) is None
+    assert crypto.decrypt(key, bytes(11) + b"\1", ciphertext, authenticated_data) is None
+    assert crypto.decrypt(key, nonce, ciphertext, b"other") is None
+    assert crypto.decrypt(key, nonce, ciphertext[:-1], authenticated_data) is None
+    assert crypto.decrypt(key, nonce, b"", authenticated_data) is None

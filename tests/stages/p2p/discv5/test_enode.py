@@ -1,4 +1,4 @@
-"""Bootnodes as text."""
+"""Bootnodes as enode URLs and records."""
 
 import pytest
 from coincurve import PrivateKey

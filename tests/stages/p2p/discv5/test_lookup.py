@@ -1,4 +1,4 @@
-"""Walks over made-up networks."""
+"""Lookups in simulated networks."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,46 +16,46 @@ def nearest(contacts: list[Contact], target: bytes = TARGET) -> list[Contact]:
     return sorted(contacts, key=lambda contact: xor_distance(contact.node_id, target))
 
 
-def walk(lookup: Lookup, knows: dict[bytes, list[Contact]], dead: frozenset[bytes] = frozenset()) -> int:
-    asked = 0
+def run(lookup: Lookup, neighbours: dict[bytes, list[Contact]], dead: frozenset[bytes] = frozenset()) -> int:
+    queried = 0
     while not lookup.is_done:
         queries = lookup.next_queries()
         assert 0 < len(queries) <= CONCURRENCY
         for contact, distances in queries:
-            asked += 1
+            queried += 1
             if contact.node_id in dead:
                 lookup.add_failure(contact.node_id)
                 continue
-            known = knows[contact.node_id]
-            lookup.add_answer(
+            known = neighbours[contact.node_id]
+            lookup.add_response(
                 contact.node_id, [c for c in known if log_distance(c.node_id, contact.node_id) in distances][:16]
             )
-    return asked
+    return queried
 
 
 def test_the_closest_nodes_are_found() -> None:
-    knows = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
+    neighbours = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
     lookup = Lookup(TARGET, OWN)
     lookup.add(nearest(NODES)[-3:])
-    asked = walk(lookup, knows)
+    queried = run(lookup, neighbours)
     assert lookup.result[:8] == nearest(NODES)[:8]
-    assert asked <= MAX_QUERIED
+    assert queried <= MAX_QUERIED
 
 
 @settings(max_examples=25)
 @given(st.sets(st.integers(0, 149), max_size=60))
 def test_dead_nodes_are_skipped(numbers: set[int]) -> None:
     dead = frozenset(NODES[number].node_id for number in numbers)
-    knows = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
+    neighbours = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
     lookup = Lookup(TARGET, OWN)
     lookup.add(NODES[::5])
-    walk(lookup, knows, dead)
+    run(lookup, neighbours, dead)
     assert not {contact.node_id for contact in lookup.result} & dead
-    living = [contact for contact in nearest(NODES) if contact.node_id not in dead]
-    assert lookup.result[:1] == living[:1] or len(lookup.queried) == MAX_QUERIED
+    live = [contact for contact in nearest(NODES) if contact.node_id not in dead]
+    assert lookup.result[:1] == live[:1] or len(lookup.queried) == MAX_QUERIED
 
 
-def test_it_ends_without_nodes() -> None:
+def test_a_lookup_without_nodes_is_done() -> None:
     lookup = Lookup(TARGET, OWN)
     assert lookup.is_done and lookup.next_queries() == [] and lookup.result == []
 
@@ -80,13 +80,13 @@ def test_ever_closer_nodes_do_not_make_a_lookup_endless() -> None:
     random = seeded("nearer")
     lookup = Lookup(bytes(32), OWN)
     lookup.add(NODES[:3])
-    made = 0
+    responses = 0
     while not lookup.is_done:
         for contact, _ in lookup.next_queries():
-            made += 1
-            size = max(1, 32 - made // 4)
-            fresh = [NODES[0]._replace(node_id=bytes(32 - size) + random(size)) for _ in range(16)]
-            lookup.add_answer(contact.node_id, fresh)
+            responses += 1
+            size = max(1, 32 - responses // 4)
+            closer = [NODES[0]._replace(node_id=bytes(32 - size) + random(size)) for _ in range(16)]
+            lookup.add_response(contact.node_id, closer)
     assert len(lookup.queried) == MAX_QUERIED and len(lookup.seen) <= 256
     assert len(lookup.result) <= RESULT_SIZE
 

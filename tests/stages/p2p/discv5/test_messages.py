@@ -1,4 +1,4 @@
-"""Messages."""
+"""Discovery messages."""
 
 import ipaddress
 

@@ -1,6 +1,7 @@
-"""Whole discovery nodes among themselves, in memory."""
+"""Discovery nodes in a simulated network."""
 
 import ipaddress
+from functools import partial
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
 
 def test_twenty_nodes_find_each_other_by_one_bootnode() -> None:
     network = Discv5Simulation()
-    boot = network.add("boot", ONE, wanted=False)
+    boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(20, boot=[boot])
     everyone = {node.record.node_id for node in nodes}
     network.run(
@@ -52,7 +53,7 @@ def test_twenty_nodes_find_each_other_by_one_bootnode() -> None:
 
 def test_lookups_converge_on_the_closest_nodes() -> None:
     network = Discv5Simulation()
-    boot = network.add("boot", ONE, wanted=False)
+    boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(30, boot=[boot])
     network.run(9)
     for node in nodes:
@@ -62,16 +63,16 @@ def test_lookups_converge_on_the_closest_nodes() -> None:
         target = seeded(number)(32)
         lookup = node.node.start_lookup(target, network.now)
         assert lookup is not None
-        network.run(10, until=lambda lookup=lookup: lookup.is_done)
+        network.run(10, until=partial(getattr, lookup, "is_done"))
         nearest = sorted(everyone, key=lambda other: xor_distance(other.record.node_id, target))
-        wanted = [other.record.node_id for other in nearest if other is not node][:5]
-        assert [contact.node_id for contact in lookup.result][:5] == wanted
+        expected = [other.record.node_id for other in nearest if other is not node][:5]
+        assert [contact.node_id for contact in lookup.result][:5] == expected
 
 
 def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
     network = Discv5Simulation()
     one = network.add("one", ONE)
-    foreign = network.add("foreign", TWO, chain=10)
+    foreign = network.add("foreign", TWO, chain_id=10)
     ours = network.add("ours", THREE)
     one.node.add_bootnodes([foreign.contact, ours.contact])
     network.run(3)
@@ -114,12 +115,12 @@ def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
-    again = network.add("two", TWO)
-    assert not len(again.node.codec.sessions)
-    one.node.calls.submit(OutgoingCall(again.contact, CallPurpose.REVALIDATE), 1, network.now)
+    restarted = network.add("two", TWO)
+    assert not len(restarted.node.codec.sessions)
+    one.node.calls.submit(OutgoingCall(restarted.contact, CallPurpose.REVALIDATE), 1, network.now)
     network.run(1)
-    assert len(again.node.codec.sessions) == 1
-    assert not again.node.drops
+    assert len(restarted.node.codec.sessions) == 1
+    assert not restarted.node.drops
 
 
 def test_simultaneous_handshakes() -> None:
@@ -147,7 +148,7 @@ def test_a_newer_record_is_fetched() -> None:
 def test_our_address_is_learned_from_a_majority() -> None:
     network = Discv5Simulation()
     true = ipaddress.ip_address("127.9.9.9")
-    hidden = network.add("hidden", endpoint("127.9.9.9"), hides=True, learns=True)
+    hidden = network.add("hidden", endpoint("127.9.9.9"), advertises_ip=False, learn_address=True)
     nodes = network.add_many(12)
     assert hidden.record.udp(4) is None
     hidden.node.add_bootnodes(node.contact for node in nodes)
@@ -162,8 +163,8 @@ def test_our_address_is_learned_from_a_majority() -> None:
 
 def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
     network = Discv5Simulation()
-    hidden = network.add("hidden", ONE, hides=True, learns=True)
-    fixed = network.add("fixed", TWO, says=ipaddress.ip_address("127.5.5.5"))
+    hidden = network.add("hidden", ONE, advertises_ip=False, learn_address=True)
+    fixed = network.add("fixed", TWO, advertised_ip=ipaddress.ip_address("127.5.5.5"))
     nodes = network.add_many(12)
     hidden.node.add_bootnodes(node.contact for node in nodes[:4])
     hidden.node.peers_wanted = fixed.node.peers_wanted = False
@@ -177,19 +178,19 @@ def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
 
 def test_lookups_stop_when_there_are_enough_peers() -> None:
     network = Discv5Simulation()
-    boot = network.add("boot", ONE, wanted=False)
+    boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(6, boot=[boot])
     network.run(30)
     for node in nodes:
         node.node.peers_wanted = False
     before = sum(node.sent for node in nodes)
     network.run(60)
-    resting = sum(node.sent for node in nodes) - before
+    idle = sum(node.sent for node in nodes) - before
     for node in nodes:
         node.node.peers_wanted = True
     before = sum(node.sent for node in nodes)
     network.run(60)
-    assert sum(node.sent for node in nodes) - before > 5 * resting
+    assert sum(node.sent for node in nodes) - before > 5 * idle
 
 
 def test_restored_nodes_are_found_without_a_bootnode() -> None:
@@ -203,13 +204,13 @@ def test_restored_nodes_are_found_without_a_bootnode() -> None:
 
 def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     network = Discv5Simulation()
-    one, liar = network.add("one", ONE), network.add("liar", TWO, restricted_to=())
+    one, other = network.add("one", ONE), network.add("other", TWO, allowed_networks=())
     outside = [record_of(("out", number), f"198.51.{number}.7") for number in range(30)]
     for record in outside:
-        entry = liar.node.table.add_seen_node(record, network.now)
+        entry = other.node.table.add_seen_node(record, network.now)
         assert entry is not None
         entry.checks = 1
-    one.node.add_bootnodes([*map(contact_of, outside), liar.contact])
+    one.node.add_bootnodes([*map(contact_of, outside), other.contact])
     one.node.add_known_nodes(outside, network.now)
     network.inject(endpoint("198.51.100.7"), bytes(100), ONE)
     network.run(30)
@@ -221,11 +222,11 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
     assert one.node.drops[PacketDrop.RESTRICTED] == 1
 
 
-@pytest.mark.parametrize("asker", ["198.51.100.7", "8.8.8.8"])
-def test_local_addresses_are_not_passed_on_to_remote_nodes(asker: str) -> None:
+@pytest.mark.parametrize("requester", ["198.51.100.7", "8.8.8.8"])
+def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
     network = Discv5Simulation()
-    one = network.add("one", endpoint("9.9.9.9"), restricted_to=())
-    stranger = network.add("stranger", endpoint(asker), restricted_to=(), wanted=False)
+    one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
+    stranger = network.add("stranger", endpoint(requester), allowed_networks=(), peers_wanted=False)
     local = [record_of(number, f"127.0.1.{number}") for number in range(1, 20)]
     for record in local:
         entry = one.node.table.add_seen_node(record, network.now)

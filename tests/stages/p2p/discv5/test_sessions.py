@@ -6,7 +6,7 @@ from rollup_node.stages.p2p.discv5.sessions import Challenge, Challenges, Decryp
 from tests.support.discv5_nodes import endpoint, record_of, seeded
 
 NODE = record_of("node").node_id
-AT = endpoint("127.0.0.1")
+ENDPOINT = endpoint("127.0.0.1")
 RANDOM = seeded("sessions")
 
 
@@ -14,9 +14,9 @@ def session(number: int = 0) -> Discv5Session:
     return Discv5Session(bytes([number]) * 16, bytes([number]) * 16)
 
 
-def sealed(key: bytes, nonce: bytes, plain: bytes) -> MessagePacket:
+def encrypted(key: bytes, nonce: bytes, plaintext: bytes) -> MessagePacket:
     header = packets.message_header(NODE, bytes(32), nonce, bytes(16))
-    return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plain, header.data), header.data)
+    return MessagePacket(NODE, nonce, crypto.encrypt(key, nonce, plaintext, header.data), header.data)
 
 
 def test_nonces_are_unique() -> None:
@@ -26,42 +26,47 @@ def test_nonces_are_unique() -> None:
     assert [int.from_bytes(nonce[:4], "big") for nonce in nonces] == list(range(1, 1001))
 
 
-def test_an_exhausted_session_is_not_written_with() -> None:
+def test_an_exhausted_session_is_not_used() -> None:
     kept, one = Sessions(), session()
-    kept.add(NODE, AT, one)
-    assert kept.newest(NODE, AT) is one
+    kept.add(NODE, ENDPOINT, one)
+    assert kept.newest(NODE, ENDPOINT) is one
     one.message_count = (1 << 32) - 1
-    assert kept.newest(NODE, AT) is None
+    assert kept.newest(NODE, ENDPOINT) is None
 
 
 def test_a_session_is_bound_to_one_endpoint() -> None:
     kept = Sessions()
-    kept.add(NODE, AT, session())
-    packet = sealed(bytes(16), bytes(12), b"hi")
+    kept.add(NODE, ENDPOINT, session())
+    packet = encrypted(bytes(16), bytes(12), b"hi")
     for other in (endpoint("127.0.0.1", 9), endpoint("127.0.0.2")):
         assert kept.newest(NODE, other) is None and kept.decrypt(packet, other) is None
-    assert kept.decrypt(packet, AT) == DecryptedMessage(b"hi")
+    assert kept.decrypt(packet, ENDPOINT) == DecryptedMessage(b"hi")
 
 
 def test_two_sessions_decrypt_and_the_newest_encrypts() -> None:
     kept = Sessions()
     for number in range(3):
-        kept.add(NODE, AT, session(number))
-    newest = kept.newest(NODE, AT)
+        kept.add(NODE, ENDPOINT, session(number))
+    newest = kept.newest(NODE, ENDPOINT)
     assert newest is not None and newest.write_key == bytes([2]) * 16
-    opened = [kept.decrypt(sealed(bytes([number]) * 16, bytes([number]) * 12, b"hi"), AT) for number in range(3)]
-    assert opened == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
+    decrypted = [
+        kept.decrypt(encrypted(bytes([number]) * 16, bytes([number]) * 12, b"hi"), ENDPOINT) for number in range(3)
+    ]
+    assert decrypted == [None, DecryptedMessage(b"hi"), DecryptedMessage(b"hi")]
 
 
 def test_a_replayed_message_is_detected() -> None:
     kept = Sessions()
-    kept.add(NODE, AT, session())
-    packet = sealed(bytes(16), bytes(12), b"hi")
-    assert [kept.decrypt(packet, AT), kept.decrypt(packet, AT)] == [DecryptedMessage(b"hi"), DecryptedMessage(None)]
+    kept.add(NODE, ENDPOINT, session())
+    packet = encrypted(bytes(16), bytes(12), b"hi")
+    assert [kept.decrypt(packet, ENDPOINT), kept.decrypt(packet, ENDPOINT)] == [
+        DecryptedMessage(b"hi"),
+        DecryptedMessage(None),
+    ]
     assert len(kept) == 1
 
 
-def test_the_number_of_remembered_nonces_is_bounded() -> None:
+def test_the_number_of_seen_nonces_is_bounded() -> None:
     one = session()
     assert all(one.accept_nonce(number.to_bytes(12, "big")) for number in range(1000))
     assert len(one.seen_nonces) == 32 and not one.accept_nonce((999).to_bytes(12, "big"))
@@ -83,12 +88,12 @@ def test_the_number_of_sessions_is_bounded() -> None:
 def test_challenges_expire_and_are_bounded_per_node() -> None:
     kept = Challenges()
     for number in range(5):
-        kept.add(NODE, AT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
-    assert [found.challenge_data[0] for found in kept.pending(NODE, AT, 9.0)] == [4, 3, 2]
-    assert [found.challenge_data[0] for found in kept.pending(NODE, AT, 13.0)] == [4]
+        kept.add(NODE, ENDPOINT, Challenge(bytes([number]), None, 10.0 + number), 9.0)
+    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 9.0)] == [4, 3, 2]
+    assert [found.challenge_data[0] for found in kept.pending(NODE, ENDPOINT, 13.0)] == [4]
     assert kept.pending(NODE, endpoint("127.0.0.2"), 9.0) == ()
-    kept.remove(NODE, AT)
-    assert kept.pending(NODE, AT, 9.0) == () and len(kept) == 0
+    kept.remove(NODE, ENDPOINT)
+    assert kept.pending(NODE, ENDPOINT, 9.0) == () and len(kept) == 0
 
 
 def test_the_number_of_challenges_is_bounded() -> None:

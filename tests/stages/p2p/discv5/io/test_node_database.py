@@ -1,5 +1,7 @@
-"""What survives a restart."""
+"""The database of nodes and of our own record, over restarts."""
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -8,16 +10,9 @@ from rollup_node.stages.p2p.discv5.io import node_database
 from rollup_node.stages.p2p.discv5.io.node_database import NODE_TTL, NodeDatabase
 from rollup_node.stages.p2p.storage.io.database import StoreError
 from tests.support.discv5_nodes import record_of
+from tests.support.manual_clock import ManualClock
 
 ONE, TWO = record_of("one"), record_of("two")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_nodes_and_our_record_survive_a_restart(tmp_path: Path) -> None:
@@ -26,16 +21,16 @@ def test_nodes_and_our_record_survive_a_restart(tmp_path: Path) -> None:
     store.update_nodes([ONE, TWO], [])
     store.save_local_enr(record_of("own"))
     store.close()
-    again = NodeDatabase(path)
-    assert set(again.nodes()) == {ONE, TWO}
-    assert again.local_enr(record_of("own").node_id) == record_of("own")
-    assert again.local_enr(ONE.node_id) is None
-    again.update_nodes([record_of("one", seq=2)], [TWO.node_id])
-    assert again.nodes() == [record_of("one", seq=2)]
-    again.save_local_enr(record_of("own", seq=2))
-    own = again.local_enr(record_of("own").node_id)
+    reopened = NodeDatabase(path)
+    assert set(reopened.nodes()) == {ONE, TWO}
+    assert reopened.local_enr(record_of("own").node_id) == record_of("own")
+    assert reopened.local_enr(ONE.node_id) is None
+    reopened.update_nodes([record_of("one", seq=2)], [TWO.node_id])
+    assert reopened.nodes() == [record_of("one", seq=2)]
+    reopened.save_local_enr(record_of("own", seq=2))
+    own = reopened.local_enr(record_of("own").node_id)
     assert own is not None and own.seq == 2
-    again.close()
+    reopened.close()
 
 
 def test_memory_keeps_nothing() -> None:
@@ -50,7 +45,7 @@ def test_memory_keeps_nothing() -> None:
 
 def test_old_and_excess_nodes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_database, "MAX_NODES", 3)
-    clock = Clock()
+    clock = ManualClock(1000.0)
     store = NodeDatabase(clock=clock)
     for number in range(6):
         clock.now += 1
@@ -65,9 +60,12 @@ def test_old_and_excess_nodes_are_deleted(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_damaged_records_are_skipped(tmp_path: Path) -> None:
-    store = NodeDatabase(str(tmp_path / "nodes"))
-    store._database.write("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
-    store._database.write("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
+    path = tmp_path / "nodes"
+    NodeDatabase(str(path)).close()
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        file.execute("insert into nodes values (?, ?, ?)", (b"x", b"damaged", 1e12))
+        file.execute("insert into nodes values (?, ?, ?)", (b"y", 5, 1e12))
+    store = NodeDatabase(str(path))
     store.update_nodes([ONE], [])
     assert store.nodes() == [ONE] and store.problem is None
     store.close()

@@ -1,10 +1,11 @@
-"""Discovery over sockets of the loopback interface."""
+"""Discovery over UDP on the loopback interface."""
 
 import asyncio
 import socket
 from pathlib import Path
 
 import pytest
+from coincurve import PublicKey
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
@@ -20,13 +21,11 @@ from tests.support.p2p_hosts import config, until
 
 
 def enode(server: RecordingDiscv5Server, host: str) -> str:
-    from coincurve import PublicKey
-
     key = PublicKey(server.identity.public_key.data).format(compressed=False)[1:].hex()
     return f"enode://{key}@{host}:0?discport={server.endpoint.port}"
 
 
-def need_ipv6() -> None:
+def require_ipv6() -> None:
     """Skips the test on machines without IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
@@ -69,17 +68,17 @@ def test_nodes_survive_a_restart(tmp_path: Path) -> None:
             async with running_discv5("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
                 await until(lambda: one.found)
                 first = one.enr
-            async with running_discv5("one", discovery_path=path, listen_udp=port) as again:
-                await until(lambda: again.found)
-                assert again.found[0].enr == other.enr.text
-                assert again.enr == first
+            async with running_discv5("one", discovery_path=path, listen_udp=port) as restarted:
+                await until(lambda: restarted.found)
+                assert restarted.found[0].enr == other.enr.text
+                assert restarted.enr == first
             async with running_discv5("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
                 assert changed.enr.seq > first.seq
 
     asyncio.run(check())
 
 
-def test_what_is_advertised() -> None:
+def test_advertised_endpoints() -> None:
     async def check() -> None:
         async with running_discv5("one", tcp=4001) as one:
             assert one.enr.udp(4) == one.endpoint
@@ -128,7 +127,7 @@ def test_invalid_options_are_reported() -> None:
 
 
 def test_ipv6() -> None:
-    need_ipv6()
+    require_ipv6()
 
     async def check() -> None:
         async with running_discv5("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
@@ -167,9 +166,9 @@ def test_accessors_raise_before_the_start() -> None:
         RecordingDiscv5Server("one").meter,
         print,
     )
-    for use in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
+    for accessor in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
         with pytest.raises(RuntimeError, match="has not started"):
-            use()
+            accessor()
     server.set_peer_count(3)
     server.close()
 

@@ -18,6 +18,7 @@ from rollup_node.stages.p2p.peerstore.peer_record import (
     ReqRespScores,
     TopicScores,
 )
+from tests.support.manual_clock import ManualClock
 
 OURS = NetworkIdentity(b"\x01" * 32)
 PEER, OTHER = OURS.peer_id, NetworkIdentity(b"\x02" * 32).peer_id
@@ -28,18 +29,10 @@ SCORES = PeerScores(
 )
 
 
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     monkeypatch.setattr(peerstore, "GC_CHANGES", 20)
-    store = PeerStore(clock=ManualClock())
+    store = PeerStore(clock=ManualClock(1_700_000_000.0))
     for number in range(1000):
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
         store.set_metadata(bytes([number % 250, number // 250]), PeerMetadata("", 901))
@@ -47,7 +40,7 @@ def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_address_expiry_is_never_shortened() -> None:
-    clock = ManualClock()
+    clock = ManualClock(1_700_000_000.0)
     store = PeerStore(clock=clock)
     store.add_addresses(PEER, [HERE.with_peer_id(PEER)], 100.0)
     store.add_addresses(PEER, [HERE, THERE], 50.0)
@@ -68,7 +61,7 @@ def test_addresses_of_a_peer_are_bounded() -> None:
 
 
 def test_records_expire() -> None:
-    clock = ManualClock()
+    clock = ManualClock(1_700_000_000.0)
     store = PeerStore(clock=clock)
     assert store.scores(PEER) is None and store.metadata(PEER) is None and store.identify_record(PEER) is None
     store.set_scores(PEER, SCORES, 1200.0)
@@ -99,7 +92,7 @@ def test_removal_keeps_blocks() -> None:
 
 
 def test_the_oldest_peers_beyond_the_bound_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = ManualClock()
+    clock = ManualClock(1_700_000_000.0)
     store = PeerStore(clock=clock)
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     for index in range(20):
