@@ -19,7 +19,8 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import Rows
 from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.node.system.exit_codes import Exit
-from rollup_node.node.system.log_formats import LogSettings, formatter, take_library_lines
+from rollup_node.node.system.library_logs import capture_library_logs
+from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.metrics_file import MetricFile
 from rollup_node.node.system.processes import load
@@ -65,7 +66,7 @@ def take_over_output(name: str, settings: LogSettings) -> LineWriter:
     writer = LineWriter(1, lambda lines: form(dropped_lines(name, lines)))
     log.configure(name, settings.level, lambda record: writer.write(form(record)))
     sys.stdout, sys.stderr = cast(TextIO, LineStream(writer, 1)), cast(TextIO, LineStream(writer, 2))
-    take_library_lines(settings.level)
+    capture_library_logs(settings.level)
     faulthandler.enable(file=2, all_threads=True)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=True)
     return writer

@@ -128,7 +128,7 @@ class UnsafeChain:
         if judged.verdict is not Verdict.DONE:
             raise TemporaryError(f"unsafe block {payload.block_number}: {judged.text}")
         self._driver.advance(block.ref)
-        log.detail("unsafe head", block=block.ref, origin=block.ref.l1_origin, queued=len(self.queue) - 1)
+        log.trace("unsafe head", block=block.ref, origin=block.ref.l1_origin, queued=len(self.queue) - 1)
         if (call := self._driver.settle()) is not None:
             await self._engine.perform(call)
 

@@ -132,7 +132,7 @@ class L1Stage:
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
-            log.detail("L1 head", head=ref)
+            log.trace("L1 head", head=ref)
             if reorged:
                 self._endpoints.recheck()
                 self._meter.observe("l1_reorg_depth", self._heads.undone)

@@ -36,8 +36,8 @@ from rollup_node.stages.io.log import Level
         (kinds.KEY, "", None),
         (kinds.NETWORKS, "10.1.2.3/8", "10.0.0.0/8"),
         (kinds.LOG_LEVEL, "0", Level.SILENT),
-        (kinds.LOG_LEVEL, "Detail", Level.DETAIL),
-        (kinds.LOG_LEVEL, "trce", Level.DETAIL),
+        (kinds.LOG_LEVEL, "Detail", Level.TRACE),
+        (kinds.LOG_LEVEL, "trce", Level.TRACE),
         (kinds.LOG_FORMAT, "json-pretty", "json-pretty"),
     ],
 )

@@ -340,7 +340,7 @@ class Connection(asyncio.Protocol):
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
-            log.detail("stream ended", peer=short_text(self.peer), protocol=stream.protocol, why=str(error))
+            log.trace("stream ended", peer=short_text(self.peer), protocol=stream.protocol, why=str(error))
             stream.reset()
         except asyncio.CancelledError:
             stream.reset()

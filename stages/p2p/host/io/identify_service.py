@@ -161,7 +161,7 @@ class IdentifyService:
                 stream.close()
                 await stream.read_all(0)
         except (StreamError, TimeoutError) as error:
-            log.detail("identify not pushed", peer=short_text(peer), why=str(error))
+            log.trace("identify not pushed", peer=short_text(peer), why=str(error))
 
 
 async def _read(stream: Stream) -> bytes:

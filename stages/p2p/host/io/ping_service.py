@@ -70,7 +70,7 @@ class PingService:
         """Pings a peer for its latency alone."""
         try:
             seconds = await self.ping(peer)
-            log.detail("pinged", peer=short_text(peer), milliseconds=round(seconds * 1e3, 1))
+            log.trace("pinged", peer=short_text(peer), milliseconds=round(seconds * 1e3, 1))
         except StreamError as error:
             log.debug("ping failed", peer=short_text(peer), why=str(error))
 
