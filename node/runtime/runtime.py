@@ -17,7 +17,7 @@ from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import Rows
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import TaskRunner, Problems
 from rollup_node.node.system.exit_codes import Exit
 from rollup_node.node.system.library_logs import capture_library_logs
 from rollup_node.node.system.log_formats import LogSettings, formatter
@@ -140,7 +140,7 @@ class Process:
             await asyncio.sleep(0)
             self._shared.board.set_ready(self._identity.row)
             self._log.debug("ready")
-            await self._drive(group, Driver(stage, self._meter, problems, self._identity.role))
+            await self._drive(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for helper in helpers[1:]:
                 helper.cancel()
             await asyncio.wait(helpers[1:])
@@ -167,9 +167,9 @@ class Process:
             self._shared.board.beat(self._identity.row)
             await asyncio.sleep(BEAT_SECONDS)
 
-    async def _drive(self, group: asyncio.TaskGroup, driver: Driver) -> None:
+    async def _drive(self, group: asyncio.TaskGroup, driver: TaskRunner) -> None:
         """Runs the activities until the process is asked to stop, then gives their steps a moment to finish."""
-        running = [group.create_task(self._run(driver, activity)) for activity in driver.activities]
+        running = [group.create_task(self._run(driver, activity)) for activity in driver.periodic_tasks]
         await self._stop.wait()
         driver.stop()
         if running:
@@ -177,7 +177,7 @@ class Process:
             for task in late:
                 task.cancel()
 
-    async def _run(self, driver: Driver, activity: PeriodicTask) -> None:
+    async def _run(self, driver: TaskRunner, activity: PeriodicTask) -> None:
         try:
             await driver.run(activity)
         except ExitRequested as finished:

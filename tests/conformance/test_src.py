@@ -11,7 +11,7 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import TaskRunner, Problems
 from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
 from rollup_node.stages.blobs.blob_requests import Needs
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -211,8 +211,8 @@ def no_source_of_blobs() -> None:
                 meter = Meter("blobs")
                 stage = process.build(BlobsConfig(None, rollup(ECOTONE)), buses["blobs"], meter)
                 client = buses["derivation"].connect("blobs.contents", lambda message: None)
-                driver = Driver(stage, meter, Problems(stage, meter), "blobs")
-                running = asyncio.create_task(driver.run(driver.activities[0]))
+                driver = TaskRunner(stage, meter, Problems(stage, meter), "blobs")
+                running = asyncio.create_task(driver.run(driver.periodic_tasks[0]))
                 try:
                     for _ in range(20):
                         client.send(BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent))

@@ -131,7 +131,7 @@ class EngineNode:
         self.tell_l1(self.l1_head)
         async with pumping(self.buses), asyncio.TaskGroup() as group:
             await self.stage.start()
-            tasks = [group.create_task(self.drive(activity)) for activity in self.stage.activities]
+            tasks = [group.create_task(self.drive(activity)) for activity in self.stage.periodic_tasks]
             try:
                 yield self
             finally:

@@ -140,7 +140,7 @@ class P2pNode:
             await self.stage.start()
             self.engine.send(UnsafeBlocksRequest(0, None))
             try:
-                async with driven(*self.stage.activities):
+                async with driven(*self.stage.periodic_tasks):
                     yield self
             finally:
                 await self.stage.close()

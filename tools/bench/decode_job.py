@@ -41,7 +41,7 @@ class DecodeJob:
     def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
-        self.activities = [PeriodicTask("decode", self._step)]
+        self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""

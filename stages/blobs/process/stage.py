@@ -113,7 +113,7 @@ class BlobsStage:
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.activities = [self._work]
+        self.periodic_tasks = [self._work]
         self._verifier = Verifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
         self._server = bus.serve("blobs.contents", self._wanted)

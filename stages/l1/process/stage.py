@@ -74,18 +74,18 @@ class L1Stage:
         self._changed_at, self._is_stuck = time.monotonic(), False
         self._polling = config.poll_interval > 0
         self._blocks = PeriodicTask("blocks", self._step_blocks)
-        self.activities = [self._blocks]
+        self.periodic_tasks = [self._blocks]
         if self._polling:
-            self.activities.append(PeriodicTask("head", self._step_head))
+            self.periodic_tasks.append(PeriodicTask("head", self._step_head))
         if config.epoch_poll_interval > 0:
-            self.activities.append(PeriodicTask("finality", self._step_finality))
+            self.periodic_tasks.append(PeriodicTask("finality", self._step_finality))
         self._pool = bus.dispatch("work.l1")
         self._publisher = bus.publish("status.l1")
         if config.runtime_config:
             reader = RuntimeConfigReader(config, self._endpoints, self._head_number, self._publisher.set)
-            self.activities.append(PeriodicTask("runtime config", reader.step))
+            self.periodic_tasks.append(PeriodicTask("runtime config", reader.step))
         refs = PeriodicTask("references", self._step_refs)
-        self.activities.append(refs)
+        self.periodic_tasks.append(refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set)
         self._serve(bus, "l1.blocks", lambda: Demand(config.verifier_confs, config.window, again=0.5))
         self._origins = self._serve(bus, "l1.origins", lambda: Demand(0, 0, again=0.2))

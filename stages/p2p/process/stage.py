@@ -76,19 +76,19 @@ class P2pStage:
         self.calls = PeersServer(bus, self.host, directory, self._diagnosis)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
-        self.activities = [
+        self.periodic_tasks = [
             PeriodicTask("listen for peers", self._open),
             self.gossip.heartbeat,
             self.keeper.activity,
             PeriodicTask("status", self._tell),
-            *self.upkeep.activities,
+            *self.upkeep.periodic_tasks,
         ]
         if self.sync is not None:
-            self.activities.append(self.sync.activity)
+            self.periodic_tasks.append(self.sync.activity)
         if not config.no_discovery:
-            self.activities.append(PeriodicTask("discovery", lambda: self._found_step("discovery")))
+            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._found_step("discovery")))
         if config.nat:
-            self.activities.append(PeriodicTask("port forwarding", lambda: self._found_step("port forwarding")))
+            self.periodic_tasks.append(PeriodicTask("port forwarding", lambda: self._found_step("port forwarding")))
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class P2pStage:
 
     async def _found_step(self, name: str) -> float:
         """One step of an activity of the finder, which it has once it has started."""
-        steps = {activity.name: activity.step for activity in self.finder.activities} if self._is_found else {}
+        steps = {activity.name: activity.step for activity in self.finder.periodic_tasks} if self._is_found else {}
         if name in steps:
             return await steps[name]()
         return OPEN_SECONDS if self._is_found else CLOSED_SECONDS

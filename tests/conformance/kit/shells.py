@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import TaskRunner, Problems
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.blobs.process import stage as blobs_process
@@ -95,8 +95,8 @@ async def _running(app: web.Application, role: str, channel: str) -> AsyncIterat
         asking = Asking(buses["derivation"], channel)
         await stack.enter_async_context(pumping(buses))
         await stage.start()
-        driver = Driver(stage, meter, Problems(stage, meter), role)
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        driver = TaskRunner(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
         try:
             yield asking
         finally:

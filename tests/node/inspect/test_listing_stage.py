@@ -30,7 +30,7 @@ async def _list(world: Any, last: int, directory: Path) -> tuple[list[str], list
             server.send(peer, L1BlockResponse(world.l1(number)))
 
     stage = build(ListingConfig(world.config, 0, last, None, True, out, err), buses["derivation"], Meter("derivation"))
-    activity = stage.activities[0]
+    activity = stage.periodic_tasks[0]
     async with pumping(buses), asyncio.timeout(20):
         with suppress(ExitRequested):
             while True:

@@ -233,7 +233,7 @@ def test_temporary_errors_and_resets_go_on(start: Callable[..., Node]) -> None:
     node.order("right", "reset")
     node.hear("toy resets", "right", why="the toy ground moved")
     node.hear("toy reports", "left", problems="none")
-    node.hear("works again", "left", activity="obey", failed_attempts=1)
+    node.hear("recovered", "left", task="obey", failed_attempts=1)
     assert not node.said("process died")
     node.stop()
 

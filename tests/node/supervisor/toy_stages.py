@@ -48,14 +48,14 @@ class Toy:
     def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.folder, self.bus, self.meter = config, Path(config.folder), bus, meter
         self.log = get_logger(config.role)
-        self.activities = [PeriodicTask("obey", self.obey)]
+        self.periodic_tasks = [PeriodicTask("obey", self.obey)]
         self.asked = 0
         self.told: tuple[str, ...] = ()
         if config.role == "left":
             self.server = bus.serve("left.answers", self.answer)
         if config.role == "right":
             self.client = bus.connect("left.answers", self.learn)
-            self.activities.append(PeriodicTask("ask", self.ask))
+            self.periodic_tasks.append(PeriodicTask("ask", self.ask))
 
     async def start(self) -> None:
         if self.config.refuse_to_stop:

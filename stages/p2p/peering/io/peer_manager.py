@@ -72,7 +72,7 @@ class Upkeep:
             host.manager.protect(peer, STATIC)
             host.store.add_addresses(peer, addresses, STATIC_TTL)
         self._redialling = PeriodicTask("redial static peers", self._redial_static)
-        self.activities: tuple[PeriodicTask, ...] = (
+        self.periodic_tasks: tuple[PeriodicTask, ...] = (
             self._redialling,
             PeriodicTask("seek peers", self._seek),
             PeriodicTask("trim peers", self._trim),

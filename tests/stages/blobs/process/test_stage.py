@@ -14,7 +14,7 @@ from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import TaskRunner, Problems
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
@@ -172,8 +172,8 @@ async def world(beacons: list[Beacon], **options: Any) -> AsyncIterator[World]:
         end = World(buses, beacons)
         await stack.enter_async_context(pumping(buses))
         await stage.start()
-        driver = Driver(stage, meter, Problems(stage, meter), "blobs")
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        driver = TaskRunner(stage, meter, Problems(stage, meter), "blobs")
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
         try:
             yield end
         finally:

@@ -119,7 +119,7 @@ class Neighbours:
 
 @asynccontextmanager
 async def running(neighbours: Neighbours) -> AsyncIterator[None]:
-    activity = neighbours.stage.activities[0]
+    activity = neighbours.stage.periodic_tasks[0]
 
     async def loop() -> None:
         while True:

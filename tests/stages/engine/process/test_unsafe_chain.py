@@ -109,7 +109,7 @@ def test_no_gap_is_filled_when_that_is_switched_off(world: Any, engine: Any, run
         chain = node.stage.unsafe
         await node.until(lambda: unsafe(node) == 2)
         chain.queue.gap_end = lambda heads, now: last  # type: ignore[method-assign]
-        await node.until(lambda: len(node.wanted) > 1, chain.activities[1].wake.set)
+        await node.until(lambda: len(node.wanted) > 1, chain.periodic_tasks[1].wake.set)
         assert all(each.gap_end is None for each in node.wanted)
 
     run(scene, p2p=True, fill_gaps=False)

@@ -13,7 +13,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import TaskRunner, Problems
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics import Meter
@@ -125,8 +125,8 @@ async def world(rules: Filter, servers: list[Methods], **options: Any) -> AsyncI
         await stack.enter_async_context(pumping(buses))
         await stage.start()
         problems = Problems(stage, meter)
-        driver = Driver(stage, meter, problems, "l1")
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        driver = TaskRunner(stage, meter, problems, "l1")
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
         try:
             yield end
         finally:

@@ -29,8 +29,8 @@ async def finding(number: int, **options: Any) -> AsyncIterator[tuple[TestHost, 
         while True:
             await asyncio.sleep(min(await step(), pause))
 
-    seeking = [activity for activity in upkeep.activities if activity.name == "seek peers"]
-    running = [asyncio.create_task(repeat(activity.step, 0.2)) for activity in (*seeking, *finder.activities)]
+    seeking = [activity for activity in upkeep.periodic_tasks if activity.name == "seek peers"]
+    running = [asyncio.create_task(repeat(activity.step, 0.2)) for activity in (*seeking, *finder.periodic_tasks)]
     try:
         yield host, finder
     finally:
@@ -78,7 +78,7 @@ def test_the_router_says_where_we_are_reached() -> None:
 
     async def check() -> None:
         async with finding(1, nat=True) as (host, finder):
-            assert [activity.name for activity in finder.activities] == ["discovery", "port forwarding"]
+            assert [activity.name for activity in finder.periodic_tasks] == ["discovery", "port forwarding"]
             assert finder.server is not None
             udp = Wanted(Transport.UDP, finder.server.endpoint.port)
             finder._forwarded(Outer(outer_ip, {Wanted(Transport.TCP, host.port): 40001, udp: 40002}, 600.0))
@@ -92,11 +92,11 @@ def test_without_discovery_only_the_router_is_asked() -> None:
     async def check() -> None:
         async with finding(1, nat=True, no_discovery=True) as (host, finder):
             assert finder.server is None
-            assert [activity.name for activity in finder.activities] == ["port forwarding"]
+            assert [activity.name for activity in finder.periodic_tasks] == ["port forwarding"]
             finder._forwarded(Outer(ipaddress.ip_address("8.8.4.4"), {Wanted(Transport.TCP, host.port): 40001}, 600.0))
             assert host.external == tcp_multiaddr("8.8.4.4", 40001)
         async with finding(2, no_discovery=True) as (_, finder):
-            assert finder.activities == ()
+            assert finder.periodic_tasks == ()
 
     asyncio.run(check())
 

@@ -18,7 +18,7 @@ BAD = PeerScores(GossipScores(total=-101.0))
 
 async def step(upkeep: Upkeep, name: str, times: int = 1) -> None:
     """Runs steps of one activity."""
-    activity = next(activity for activity in upkeep.activities if activity.name == name)
+    activity = next(activity for activity in upkeep.periodic_tasks if activity.name == name)
     for _ in range(times):
         await activity.step()
 
@@ -30,7 +30,7 @@ def test_static_peers_are_dialled_again_and_again() -> None:
             async with running(1, static=(theirs.dial_text, "")) as ours:
                 upkeep = Upkeep(ours)
                 assert upkeep.is_static(theirs.peer_id) and ours.manager.is_protected(theirs.peer_id, STATIC)
-                async with driven(*upkeep.activities):
+                async with driven(*upkeep.periodic_tasks):
                     await until(lambda: ours.connections() and theirs.connections())
                     theirs.disconnect(ours.peer_id, "for a test")
                     await ours.heard(PeerDisconnected)
@@ -47,7 +47,7 @@ def test_a_static_peer_that_always_hangs_up_is_not_hammered() -> None:
     async def run() -> None:
         async with running(2) as theirs, running(1, static=(theirs.dial_text,)) as ours:
             theirs.gater.blocked_peers.add(ours.peer_id)
-            async with driven(*Upkeep(ours).activities):
+            async with driven(*Upkeep(ours).periodic_tasks):
                 await asyncio.sleep(2.5)
             refused = sum(isinstance(event, PeerDisconnected) for event in ours.events)
             assert 1 <= refused <= 3
@@ -164,7 +164,7 @@ def test_latencies_are_measured() -> None:
             await until(lambda: ours.connections()[0].latency)
             await step(upkeep, "ping peers", 3)
         async with running(1, ping=False) as silent:
-            assert "ping peers" not in [activity.name for activity in Upkeep(silent).activities]
+            assert "ping peers" not in [activity.name for activity in Upkeep(silent).periodic_tasks]
 
     asyncio.run(run())
 
