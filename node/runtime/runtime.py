@@ -17,7 +17,7 @@ from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import Rows
-from rollup_node.node.runtime.task_runner import TaskRunner, Problems
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import Exit
 from rollup_node.node.system.library_logs import capture_library_logs
 from rollup_node.node.system.log_formats import LogSettings, formatter

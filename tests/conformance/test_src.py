@@ -11,7 +11,7 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.task_runner import TaskRunner, Problems
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
 from rollup_node.stages.blobs.blob_requests import Needs
 from rollup_node.stages.blobs.config import BlobsConfig

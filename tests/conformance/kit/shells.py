@@ -12,7 +12,7 @@ from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import TaskRunner, Problems
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.blobs.process import stage as blobs_process

@@ -37,7 +37,7 @@ class PeerFinder:
         host.on_event(self._heard)
 
     @property
-    def activities(self) -> tuple[PeriodicTask, ...]:
+    def periodic_tasks(self) -> tuple[PeriodicTask, ...]:
         """What the runtime repeats once `start` is over."""
         found = []
         if self.server is not None:

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import TaskRunner, Problems
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
