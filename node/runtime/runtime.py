@@ -16,7 +16,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.wire.process_id import Rows
+from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import Exit
 from rollup_node.node.system.library_logs import capture_library_logs
@@ -43,7 +43,7 @@ class Shared:
 
     board: LivenessTable
     arenas: Mapping[int, Arena]
-    rows: Rows
+    rows: Slots
     channels: tuple[Channel, ...]
     sockets: Path
     metrics: Path
@@ -154,8 +154,7 @@ class Process:
         return Bus(
             shared.channels,
             identity.role,
-            identity.row,
-            identity.incarnation,
+            ProcessId(identity.row, identity.incarnation),
             shared.rows,
             shared.board,
             shared.arenas,
@@ -206,6 +205,6 @@ class Process:
                     else:
                         self._meter.count("log_lines_dropped_total", rise)
             if refused:
-                self._log.warn("refused messages", last=bus.last_refusal)
+                self._log.warn("refused messages", last=bus.last_rejection)
 
         return collect

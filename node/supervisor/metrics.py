@@ -56,7 +56,7 @@ class Accounts:
         self._meter.set("process_up", int(up), process=member.name)
         self._meter.set("process_incarnation", member.incarnation, process=member.name)
         if member.child is not None:
-            beat = self._board.beat_ns(member.index)
+            beat = self._board.last_beat_ns(member.index)
             age = (time.monotonic_ns() - beat) / 1e9 if beat else time.monotonic() - member.started
             self._meter.set("process_heartbeat_age_seconds", age, process=member.name)
             self._resources(member.name, member.child.pid)

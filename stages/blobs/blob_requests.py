@@ -115,7 +115,7 @@ class Needs:
             self._needs[key] = need
         need.urgent = need.urgent or want.urgent
         need.asked_at = now
-        need.askers[peer.row] = peer
+        need.askers[peer.slot] = peer
         need.take(content for ref in need.missing if (content := self.cache.get(ref.hash)) is not None)
         return need
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import ckzg
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
@@ -206,8 +205,8 @@ def no_source_of_blobs() -> None:
 
     async def use(urgent: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-            buses = Bus.for_test(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
-            async with pumping(buses):
+            buses = in_process_buses(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
+            async with running_buses(buses):
                 meter = Meter("blobs")
                 stage = process.build(BlobsConfig(None, rollup(ECOTONE)), buses["blobs"], meter)
                 client = buses["derivation"].connect("blobs.contents", lambda message: None)

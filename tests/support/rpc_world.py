@@ -10,8 +10,7 @@ from typing import Any
 import orjson
 from aiohttp import ClientSession
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -56,7 +55,7 @@ class World:
     def __init__(self, directory: Path, **config: Any) -> None:
         others = ("l1", "blobs", "derivation", "engine", *(("p2p",) if config.get("p2p") else ()))
         roles = dict.fromkeys((*others, "rpc"), 1)
-        self.buses = Bus.for_test(CHANNELS, directory, roles)
+        self.buses = in_process_buses(CHANNELS, directory, roles)
         values = {"enable_admin": True, "metrics_enabled": False, **config}
         self.config = RpcConfig(
             addr="127.0.0.1",
@@ -90,7 +89,7 @@ class World:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["World"]:
-        async with pumping(self.buses), ClientSession() as self.http:
+        async with running_buses(self.buses), ClientSession() as self.http:
             await self.stage.start()
             self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
             try:

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.blobs.beacon_api import AnswerError, Candidate
 from rollup_node.stages.blobs.blob_requests import Need, Needs
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -45,7 +45,7 @@ class Verifier:
     """Has blobs checked, those of several needs at once: one linear combination costs little more for many blobs
     than for one. While all permitted tasks run, what comes is gathered for the next."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: TaskDispatcher) -> None:
         self._pool = pool
         self._waiting: list[_Group] = []
         self._running: set[asyncio.Task[None]] = set()

@@ -58,7 +58,7 @@ class EngineStage:
 
     def __init__(self, config: EngineConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
-        self.first_reset = bus.incarnation << 32
+        self.first_reset = bus.process_id.incarnation << 32
         self.starts = 0
         self.driver = Driver(config.rollup)
         self.window = L1Window()

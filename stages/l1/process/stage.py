@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
-from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -197,10 +197,10 @@ class L1Stage:
             if isinstance(want, L1RefsRequest):
                 self._refs.ask(peer, want)
                 return
-            client = self._clients.get((channel, peer.row))
+            client = self._clients.get((channel, peer.slot))
             if client is None or client.peer != peer:
                 client = _Client(peer, server, new_demand())
-                self._clients[channel, peer.row] = client
+                self._clients[channel, peer.slot] = client
             client.demand.ask(want.first, want.count, time.monotonic())
             self._hand_out(client)
             missing = client.demand.missing(self._head_number(), self._no_head(), self._window.failure)

@@ -11,7 +11,7 @@ import ckzg
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
@@ -83,7 +83,7 @@ async def _running(app: web.Application, role: str, channel: str) -> AsyncIterat
         listener = Listener(app, 0)
         await listener.start()
         stack.push_async_callback(listener.stop)
-        buses = Bus.for_test(CHANNELS, folder, ROLES)
+        buses = in_process_buses(CHANNELS, folder, ROLES)
         meter = Meter(role)
         compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
         stage: Any
@@ -93,7 +93,7 @@ async def _running(app: web.Application, role: str, channel: str) -> AsyncIterat
         else:
             stage = blobs_process.build(BlobsConfig(listener.url, ROLLUP, timeout=TIMEOUT), buses[role], meter)
         asking = Asking(buses["derivation"], channel)
-        await stack.enter_async_context(pumping(buses))
+        await stack.enter_async_context(running_buses(buses))
         await stage.start()
         driver = TaskRunner(stage, meter, Problems(stage, meter), role)
         running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]

@@ -34,7 +34,7 @@ class RecordingStage:
 
 
 class ScriptedTask:
-    """A task whose steps follow a script of pauses in seconds and errors to raise; after its end it stops the runner."""
+    """A task whose steps follow a script of pauses in seconds and errors to raise; then it stops the runner."""
 
     def __init__(self, *script: float | Exception) -> None:
         self.script, self.times = list(script), list[float]()

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -164,13 +164,13 @@ async def world(beacons: list[Beacon], **options: Any) -> AsyncIterator[World]:
             stack.push_async_callback(listener.stop)
             urls.append(listener.url)
         roles = {"l1": 1, "blobs": 1, "derivation": 1, "compute": 1, "rpc": 1}
-        buses = Bus.for_test(CHANNELS, folder, roles)
+        buses = in_process_buses(CHANNELS, folder, roles)
         meter = Meter("blobs")
         compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
         config = BlobsConfig(urls[0] if urls else None, ROLLUP, fallbacks=tuple(urls[1:]), timeout=5.0, **options)
         stage = blobs.build(config, buses["blobs"], meter)
         end = World(buses, beacons)
-        await stack.enter_async_context(pumping(buses))
+        await stack.enter_async_context(running_buses(buses))
         await stage.start()
         driver = TaskRunner(stage, meter, Problems(stage, meter), "blobs")
         running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]

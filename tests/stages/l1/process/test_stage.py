@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
@@ -117,12 +117,12 @@ async def world(rules: Filter, servers: list[Methods], **options: Any) -> AsyncI
             await listener.start()
             stack.push_async_callback(listener.stop)
             urls.append(f"{listener.url}/?key=secret")
-        buses = Bus.for_test(CHANNELS, folder, {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1})
+        buses = in_process_buses(CHANNELS, folder, {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1})
         meter = Meter("l1")
         compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
         stage = l1.build(config(tuple(urls), rules, **options), buses["l1"], meter)
         end = World(buses)
-        await stack.enter_async_context(pumping(buses))
+        await stack.enter_async_context(running_buses(buses))
         await stage.start()
         problems = Problems(stage, meter)
         driver = TaskRunner(stage, meter, problems, "l1")
