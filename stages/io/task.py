@@ -31,7 +31,9 @@ class ExitRequested(Exception):
 class Stage(Protocol):
     """What `build(config, bus, meter)` of a stage's module returns."""
 
-    periodic_tasks: Sequence[PeriodicTask]
+    @property
+    def periodic_tasks(self) -> Sequence[PeriodicTask]:
+        """The tasks that the runtime runs, the same for the life of the stage."""
 
     async def start(self) -> None:
         """Opens clients; runs before the first step. Must not wait for an endpoint."""

@@ -59,7 +59,7 @@ def test_the_same_block_is_published_once_and_a_new_engine_gets_it_back(tmp_path
             assert node.stage.blocks.published == 2 and node.counted(EVENTS + 'PUBLISH_MESSAGE"}') == 1
             server = node.stage.blocks
             sent: list[Any] = []
-            server._server.send = lambda peer, message: sent.append((peer.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
+            server._server.send = lambda client, message: sent.append((client.incarnation, message)) or True  # type: ignore[method-assign,func-returns-value]
             engine = server._engine
             assert engine is not None
             server._take(engine._replace(incarnation=2), UnsafeBlocksRequest(0, None))

@@ -295,7 +295,7 @@ def test_readiness(run: Any) -> None:
         world.status["blobs"].set(Health(()))
         await world.until_ready()
         world.stage.node.subscribers["l1"].last_seen = 0.0
-        world.buses["l1"]._endpoints.clear()
+        world.buses["l1"]._ends.clear()
         status, body = await world.get("/readyz")
         assert status == 503 and orjson.loads(body)["reasons"][0].startswith("l1: not heard of for")
 
