@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.node.commands.flags import Parser, chain_id, timestamp
+from rollup_node.node.commands.flags import FlagParser, chain_id, timestamp
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
 from rollup_node.node.inspect.decoding import READERS, Decoder, DecodingRules, Found, Outcome
 from rollup_node.node.inspect.listed_batch import batch_text, batch_values
@@ -16,7 +16,7 @@ from rollup_node.node.inspect.outline import OutlinedBlock, SpanOutline
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.standard_streams import OutputError, give_up_output
+from rollup_node.node.system.standard_streams import StdoutError, discard_stdout
 from rollup_node.node.system.version import PROGRAM
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -51,15 +51,15 @@ def main(words: Sequence[str]) -> int:
             report.take(outcome)
         report.end()
         sys.stdout.flush()
-    except OutputError as error:
+    except StdoutError as error:
         if not error.reader_is_gone:
             raise
-        give_up_output()
+        discard_stdout()
     return 0 if report.decoded else 1
 
 
-def _parser() -> Parser:
-    parser = Parser("decode", DESCRIPTION)
+def _parser() -> FlagParser:
+    parser = FlagParser("decode", DESCRIPTION)
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="bytes, or hex text with or without 0x; - for standard input"
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from rollup_node.node.commands.flags import Parser, url
+from rollup_node.node.commands.flags import FlagParser, url
 from rollup_node.node.system.exit_codes import SetupError
 
 DESCRIPTION = """Asks a running node about its peers: whether it listens and is reached, what its record says of its
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
 
 def main(words: Sequence[str]) -> int:
     """Runs the command; 0 if nothing is at fault."""
-    parser = Parser("p2p doctor", DESCRIPTION)
+    parser = FlagParser("p2p doctor", DESCRIPTION)
     parser.add_argument("--rpc", type=url, metavar="URL", required=True, help="JSON-RPC of a running node")
     parser.add_argument("--json", action="store_true", help="the diagnosis and the findings as one JSON object")
     flags = parser.parse_all(words)

@@ -4,8 +4,9 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+import msgspec
 
 from rollup_node.stages.io.log import Level, Record
 
@@ -28,8 +29,7 @@ _PROCESS_WIDTH = 10
 Formatter = Callable[[Record], bytes]
 
 
-@dataclass(frozen=True)
-class LogSettings:
+class LogSettings(msgspec.Struct, frozen=True):
     """The options `log.*`."""
 
     level: Level = Level.INFO

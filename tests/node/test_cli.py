@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
 
@@ -32,7 +32,7 @@ def run(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProc
 
 def refused(*words: str, folder: Path, **variables: str) -> str:
     done = run(*words, folder=folder, **variables)
-    assert done.returncode == Exit.SETUP
+    assert done.returncode == ExitCode.SETUP
     assert done.stderr.startswith("rollup-node: ")
     assert done.stderr.count("\n") == 1 and done.stderr.endswith("\n")
     assert done.stdout == ""
@@ -120,7 +120,7 @@ def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
         done = run(*words, "--rpc.addr=127.0.0.1", folder=tmp_path)
         server.shutdown()
         thread.join()
-    assert done.returncode == Exit.SETUP
+    assert done.returncode == ExitCode.SETUP
     assert done.stderr.count("\n") == 1
     assert " RPC chain id 5, expected 111554" in done.stderr or " RPC chain id 5, expected 11155111" in done.stderr
     assert "Traceback" not in done.stdout
@@ -150,7 +150,7 @@ def test_a_command_that_is_not_there(
     module: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(cli.COMMANDS, "gone", module)
-    assert cli.main(["gone"]) == Exit.SETUP
+    assert cli.main(["gone"]) == ExitCode.SETUP
     assert capsys.readouterr().err.startswith(f"rollup-node: {text}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node.system.exit_codes import Exit
+from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.parts import Parts
 from tests.support.programs import Ended, Program, wait_for
 
@@ -124,7 +124,7 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Any) -> Non
         with Program(module_leftovers, "rollup_node.node", "batches", *l1, *chain, *words) as command:
             wait_for(lambda: "node is ready" in command.err, "its processes to work")
             ended = command.stop()
-    assert (ended.code, ended.out) == (Exit.INTERRUPTED, "")
+    assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
 
 
 @pytest.mark.parametrize(

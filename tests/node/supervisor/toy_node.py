@@ -12,10 +12,10 @@ from toy_stages import CHANNELS, ToyConfig
 
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
-from rollup_node.node.supervisor.watchdog import Limits
+from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.processes import Row
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.io.log import Level
 
 
@@ -30,16 +30,16 @@ def main(folder: str, given: dict[str, Any]) -> int:
         if given.get("check"):
             raise SetupError(given["check"])
 
-    def row(role: str, copies: int = 1, build: str = "toy_stages:build") -> Row:
+    def row(role: str, copies: int = 1, build: str = "toy_stages:build") -> ProcessSpec:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
         stop = given.get("stop", {}).get(role, 30.0)
-        return Row(role, given.get("build", build), config, copies, numbered=copies > 1, stop=stop)
+        return ProcessSpec(role, given.get("build", build), config, copies, numbered=copies > 1, stop=stop)
 
     rows = [row("left"), row("right"), row("hand", copies=2)]
     if "job" in given:
         output = os.dup(1)
         config = ToyConfig("job", folder, output=output, code=given["job"])
-        rows.append(Row("job", "toy_stages:build", config, one_shot=True, keep=(output,)))
+        rows.append(ProcessSpec("job", "toy_stages:build", config, one_shot=True, keep_fds=(output,)))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, given.get("format", "json")),
@@ -47,7 +47,9 @@ def main(folder: str, given: dict[str, Any]) -> int:
         check=check if "check" in given else None,
         channels=CHANNELS,
         log_output=2 if "job" in given else 1,
-        limits=Limits(**{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0} | given.get("limits", {})),
+        limits=RestartPolicy(
+            **{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0} | given.get("limits", {})
+        ),
     )
     return run_node(rows, settings)
 
