@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.programs import Devnet, Program, RpcAnswer, call, get
+from tests.support.programs import Devnet, Program, RpcError, call, http_get
 
 QUIET_SECONDS = 2.5
 ROUNDS = 5
@@ -24,9 +24,11 @@ ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 def net(module_leftovers: Any) -> Iterator[Devnet]:
     """A network that all tests of the module share, and that ends with equal output roots."""
     with Devnet(module_leftovers) as running:
-        running.wait_up()
+        running.wait_for_first_safe()
         yield running
-        running.wait(lambda: min(running.finalized(name) for name in running.nodes) > 0, "finality on both nodes")
+        running.wait(
+            lambda: min(running.finalized_number(name) for name in running.nodes) > 0, "finality on both nodes"
+        )
         result = running.finish()
     assert set(result) == {"blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes"}
     assert result["safe"] >= result["finalized"] > 0 and result["seconds"] > 0
@@ -38,7 +40,7 @@ def ask(net: Devnet, name: str, method: str, *params: Any) -> Any:
 
 def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
     """The message of the error that a call is answered with."""
-    with pytest.raises(RpcAnswer) as refusal:
+    with pytest.raises(RpcError) as refusal:
         ask(net, name, method, *params)
     return refusal.value.message
 
@@ -49,7 +51,7 @@ def wait_active(net: Devnet, active: bool) -> None:
 
 
 def unsafe(net: Devnet) -> dict[str, Any]:
-    found: dict[str, Any] = net.heads("sequencer")["unsafe_l2"]
+    found: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
     return found
 
 
@@ -57,11 +59,11 @@ def test_network_json_names_everything(net: Devnet) -> None:
     network = net.network
     assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "nodes", "pids"}
     assert int(call(network["l1"], "eth_chainId"), 16) == 900
-    assert get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
+    assert http_get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
     for name in net.nodes:
         node = net.node(name)
         assert int(call(node["engine"], "eth_chainId"), 16) == 901
-        assert get(node["engine_auth"])[0] in (401, 405)
+        assert http_get(node["engine_auth"])[0] in (401, 405)
         roles = {entry["role"] for entry in net.processes(name).values()}
         assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
         assert net.processes(name)["supervisor"]["pid"] == network["pids"][f"{name} node"]
@@ -80,17 +82,17 @@ def test_methods_that_read(net: Devnet, name: str) -> None:
     assert {key: config[key] for key in names} == {key: ours[key] for key in names}
     version = ask(net, name, "optimism_version")
     assert re.fullmatch(r"v\d+\.\d+\.\d+.*", version)
-    status, text = get(net.node(name)["rpc"] + "/healthz")
+    status, text = http_get(net.node(name)["rpc"] + "/healthz")
     assert (status, json.loads(text)) == (200, {"version": version})
-    heads = net.heads(name)
+    heads = net.sync_status(name)
     assert heads["finalized_l2"]["number"] <= heads["safe_l2"]["number"] <= heads["unsafe_l2"]["number"]
-    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+    net.wait(lambda: net.is_ready(name), f"the {name} to be ready")
     assert refused(net, name, "optimism_outputAtBlock", hex(1 << 40)) != ""
     assert "optimism_nothing" in refused(net, name, "optimism_nothing")
 
 
 def test_outputs_are_those_of_the_engine(net: Devnet) -> None:
-    number = net.safe()
+    number = net.safe_number()
     found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
     for key in ("outputRoot", "stateRoot", "withdrawalStorageRoot", "blockRef", "version"):
         assert found[0][key] == found[1][key]
@@ -103,7 +105,7 @@ def test_the_verifier_has_blocks_before_they_are_safe(net: Devnet) -> None:
     """What it follows is not what derivation gave."""
 
     def follows(head: dict[str, Any]) -> bool:
-        heads = net.heads("verifier")
+        heads = net.sync_status("verifier")
         is_ahead = heads["unsafe_l2"]["number"] > heads["safe_l2"]["number"]
         return is_ahead and heads["unsafe_l2"]["number"] >= head["number"]
 
@@ -142,7 +144,7 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     for line in shown:
 
         def there(line: str = line) -> bool:
-            status, text = get(net.node(name)["metrics"] + "/metrics")
+            status, text = http_get(net.node(name)["metrics"] + "/metrics")
             assert status == 200
             return re.search(f"^{line}$", text, re.MULTILINE) is not None
 
@@ -156,7 +158,7 @@ def test_traffic_and_deposits_arrive(net: Devnet) -> None:
 
     def all_seen() -> bool:
         nonlocal read
-        while read < net.safe():
+        while read < net.safe_number():
             read += 1
             for receipt in call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(read)):
                 assert receipt["status"] == "0x1"
@@ -173,7 +175,7 @@ def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
     net.wait(lambda: unsafe(net)["hash"] == stopped, "the last block to be the head")
     head = unsafe(net)
     assert refused(net, "sequencer", "admin_stopSequencer") == "sequencer not running"
-    net.kill_row("sequencer", "engine")
+    net.kill_process("sequencer", "engine")
     time.sleep(QUIET_SECONDS)
     net.wait(lambda: unsafe(net)["number"], "the engine process to know its heads")
     assert unsafe(net) == head, "nothing was built, nor after the process had died"
@@ -183,7 +185,7 @@ def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
     wait_active(net, True)
     assert refused(net, "sequencer", "admin_startSequencer", stopped) == "sequencer already running"
     net.wait(lambda: unsafe(net)["number"] > head["number"] + 1, "new blocks")
-    net.wait_safe(head["number"] + 1)
+    net.wait_for_safe(head["number"] + 1)
 
 
 def test_a_verifier_does_not_sequence(net: Devnet) -> None:
@@ -194,18 +196,18 @@ def test_a_verifier_does_not_sequence(net: Devnet) -> None:
 
 @pytest.mark.parametrize("name", Devnet.nodes)
 def test_the_derivation_is_reset(net: Devnet, name: str) -> None:
-    before = net.safe(name)
+    before = net.safe_number(name)
     resets = net.log(name).count('msg="derivation begins"')
     ask(net, name, "admin_resetDerivationPipeline")
     net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "derivation to begin again")
-    net.wait_safe(before + 2, name)
-    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+    net.wait_for_safe(before + 2, name)
+    net.wait(lambda: net.is_ready(name), f"the {name} to be ready")
 
 
 def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -> None:
     def end(*words: str) -> str:
         with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
-            return other.end().one_line()
+            return other.wait_for_exit().error_line()
 
     assert end("--data-dir", str(net.root)) == (
         f"error: --data-dir {net.root}: another network runs here; stop it or give another"
@@ -221,8 +223,8 @@ def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -
 def test_the_command_can_be_suspended(net: Devnet) -> None:
     """The nodes do not need the command that started them."""
     net.process.send_signal(signal.SIGSTOP)
-    before = net.safe()
+    before = net.safe_number()
     try:
-        net.wait_safe(before + 2)
+        net.wait_for_safe(before + 2)
     finally:
         net.process.send_signal(signal.SIGCONT)

@@ -17,10 +17,10 @@ PROGRESS = 2
 
 def go_on(net: Devnet, victim: str) -> None:
     """The chain grows past what both nodes had, and the victim says that it is ready."""
-    higher = net.wait(lambda: 1 + max(map(net.safe, net.nodes)), "a sync status of both nodes")
+    higher = net.wait(lambda: 1 + max(map(net.safe_number, net.nodes)), "a sync status of both nodes")
     for name in net.nodes:
-        net.wait_safe(higher + PROGRESS - 1, name)
-    net.wait(lambda: net.ready(victim), f"{victim} to be ready")
+        net.wait_for_safe(higher + PROGRESS - 1, name)
+    net.wait(lambda: net.is_ready(victim), f"{victim} to be ready")
 
 
 def lives(net: Devnet, name: str) -> dict[str, int]:
@@ -52,20 +52,22 @@ def net(module_leftovers: Any) -> Iterator[Devnet]:
 def test_rows_are_lost_together_stopped_and_while_nobody_is_ready(net: Devnet) -> None:
     net.wait(lambda: len(net.processes("sequencer")) > 3, "the first rows")
     for name in net.nodes:
-        net.kill_row(name, "l1")
-    net.wait_up()
-    stopped = [(name, net.entry(name, role)) for name, role in (("sequencer", "engine"), ("sequencer", "blobs"))]
+        net.kill_process(name, "l1")
+    net.wait_for_first_safe()
+    stopped = [
+        (name, net.process_entry(name, role)) for name, role in (("sequencer", "engine"), ("sequencer", "blobs"))
+    ]
     for _, entry in stopped:
         os.kill(entry["pid"], signal.SIGSTOP)
     for together in (("l1", "derivation"), ("engine", "compute", "rpc"), ROWS):
-        before = {role: net.entry("verifier", role) for role in together}
+        before = {role: net.process_entry("verifier", role) for role in together}
         for role in together:
             os.kill(before[role]["pid"], signal.SIGKILL)
         for role in together:
-            net.wait_replaced("verifier", before[role])
-        net.wait(lambda: net.ready("verifier"), "verifier to be ready")
+            net.wait_for_restart("verifier", before[role])
+        net.wait(lambda: net.is_ready("verifier"), "verifier to be ready")
     for name, entry in stopped:
-        net.wait_replaced(name, entry)
+        net.wait_for_restart(name, entry)
     assert net.log("sequencer").count("stopped by a signal for") >= len(stopped)
     for name in net.nodes:
         go_on(net, name)
@@ -73,9 +75,9 @@ def test_rows_are_lost_together_stopped_and_while_nobody_is_ready(net: Devnet) -
 
 @pytest.mark.parametrize("victim", Devnet.nodes)
 def test_each_row_of_a_node_is_killed(net: Devnet, victim: str) -> None:
-    net.wait_up()
+    net.wait_for_first_safe()
     before = lives(net, victim)
     for role in ROWS:
-        net.kill_row(victim, role)
+        net.kill_process(victim, role)
         go_on(net, victim)
     assert lives(net, victim) == {role: life + (role in ROWS) for role, life in before.items()}

@@ -4,8 +4,8 @@ user's own; the nodes tell it, and go on to equal output roots when they are bac
 import json
 from typing import Any
 
-from tests.support.parts import Relay
-from tests.support.programs import Devnet, Program, is_told
+from tests.support.programs import Devnet, Program, reports_problem
+from tests.support.tcp_relay import TcpRelay
 
 L1_SECONDS = ("--slot-time", "1")
 
@@ -17,23 +17,26 @@ def port_of(url: str) -> int:
 def test_endpoints_of_all_are_away_for_a_while(leftovers: Any) -> None:
     directory = leftovers.folder / "net"
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
-        assert prepare.end().code == 0
+        assert prepare.wait_for_exit().code == 0
     genesis = directory / "l1-genesis.json"
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_SECONDS) as l1_program:
-        words = l1_program.say("L1 ").split()
-        l1, beacon = (Relay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
+        words = l1_program.wait_for_line("L1 ").split()
+        l1, beacon = (TcpRelay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
         with l1, beacon, Devnet(leftovers, "--l1", l1.url, "--beacon", beacon.url) as net:
-            net.wait_up()
+            net.wait_for_first_safe()
             assert json.loads((net.root / "rollup.json").read_text())["genesis"]["l1"]["hash"] == words[-1]
             for relay, process in ((beacon, "blobs"), (l1, "l1")):
                 relay.cut()
                 text = f"{relay.name}: cannot connect (Connection refused)"
                 for name in net.nodes:
                     rpc = net.node(name)["rpc"]
-                    net.wait(lambda at=rpc, of=process, told=text: is_told(at, of, told), f"{name}: {process}: {text}")
+                    net.wait(
+                        lambda at=rpc, of=process, told=text: reports_problem(at, of, told),
+                        f"{name}: {process}: {text}",
+                    )
                 relay.restore()
-                net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")
-                higher = net.safe() + 2
+                net.wait(lambda: all(map(net.is_ready, net.nodes)), "both nodes to be ready")
+                higher = net.safe_number() + 2
                 for name in net.nodes:
-                    net.wait_safe(higher, name)
+                    net.wait_for_safe(higher, name)
             net.finish()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.programs import Devnet, Program, RpcAnswer, call, wait_for
+from tests.support.programs import Devnet, Program, RpcError, call, wait_for
 
 LOOPBACK_NET = {"IP": "127.0.0.0", "Mask": "/wAAAA=="}
 FAR = 100_000
@@ -26,7 +26,7 @@ class OwnNode:
         network = net.network
         words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0")
         self.engine = Program(watch, "rollup_node.tools.devnet.engine", *words)
-        said = self.engine.say("genesis ").split()
+        said = self.engine.wait_for_line("genesis ").split()
         options = {
             "l1": network["l1"],
             "l1.beacon": network["beacon"],
@@ -60,7 +60,7 @@ class OwnNode:
     @property
     def url(self) -> str:
         """Where its RPC server listens in its present life."""
-        line = self.program.say('"rpc server is listening"')
+        line = self.program.wait_for_line('"rpc server is listening"')
         return f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
 
     def unsafe(self) -> int:
@@ -82,14 +82,14 @@ class OwnNode:
 
 
 def unsafe(net: Devnet, name: str) -> int:
-    return int(net.heads(name)["unsafe_l2"]["number"])
+    return int(net.sync_status(name)["unsafe_l2"]["number"])
 
 
 def disconnected(url: str) -> bool:
     """Disconnects the peers that a node has; whether it had none. One that was connecting is there only later."""
     peers = list(call(url, "opp2p_peers", True)["peers"])
     for peer in peers:
-        with suppress(RpcAnswer):
+        with suppress(RpcError):
             call(url, "opp2p_disconnectPeer", peer)
     return not peers
 
@@ -106,7 +106,7 @@ def net(module_leftovers: Any) -> Iterator[Devnet]:
     """A network of a sequencer and two verifiers, which ends with equal output roots."""
     with Devnet(module_leftovers, "--nodes", "2") as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
-        running.wait_up()
+        running.wait_for_first_safe()
         yield running
         assert "a bug ends" not in "".join(map(running.log, running.nodes))
         running.finish()
@@ -158,14 +158,14 @@ def test_the_doctor_finds_nothing_at_fault(net: Devnet, module_leftovers: Any) -
     for name in net.nodes:
         words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
         with Program(module_leftovers, "rollup_node.node", *words) as doctor:
-            ended = doctor.end()
+            ended = doctor.wait_for_exit()
         assert ended.code == 0 and "fault" not in ended.out, ended
         assert "blocks were published" in ended.out if name == "sequencer" else "blocks of peers, the last" in ended.out
 
 
 def test_a_stopped_p2p_process_is_replaced_and_its_node_follows(net: Devnet) -> None:
-    entry = net.entry("verifier", "p2p")
+    entry = net.process_entry("verifier", "p2p")
     os.kill(entry["pid"], signal.SIGSTOP)
-    net.wait_replaced("verifier", entry)
+    net.wait_for_restart("verifier", entry)
     now = unsafe(net, "sequencer")
     net.wait(lambda: unsafe(net, "verifier") >= now + 1, "the verifier to follow")

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from tests.support.programs import Devnet, call, call_all
+from tests.support.programs import Devnet, call, call_batch
 
 DEPTH = 3
 
@@ -41,7 +41,7 @@ def reorganise(net: Devnet) -> int:
     """Replaces the last L1 blocks; the number of the first that is another now. L1 makes no block between the
     calls of a batch."""
     url = net.network["l1"]
-    block, _ = call_all(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
+    block, _ = call_batch(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
     for _ in range(DEPTH):
         assert l1_block(net, block["number"])["hash"] != block["hash"], "L1 was not reorganised as deep as asked for"
         first, block = int(block["number"], 16), call(url, "eth_getBlockByHash", block["parentHash"], False)
@@ -51,29 +51,29 @@ def reorganise(net: Devnet) -> int:
 def assert_on_l1(net: Devnet, name: str) -> None:
     """Each safe block of a node has its origin in the L1 chain of now."""
     url = net.node(name)["rpc"]
-    for number in range(1, net.safe(name) + 1):
+    for number in range(1, net.safe_number(name) + 1):
         origin = call(url, "optimism_outputAtBlock", hex(number))["blockRef"]["l1origin"]
         assert l1_block(net, origin["number"])["hash"] == origin["hash"], (name, number)
 
 
 def test_reorgs_with_batches_in_them(leftovers: Any) -> None:
     with Devnet(leftovers) as net:
-        net.wait_up()
+        net.wait_for_first_safe()
         wait_for_batches(net)
         first = reorganise(net)
         beyond = first + DEPTH + 2
         for name in net.nodes:
-            net.wait(lambda n=name: net.heads(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
+            net.wait(lambda n=name: net.sync_status(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
             assert_on_l1(net, name)
         wait_for_batches(net)
-        os.kill(net.entry("verifier", "l1")["pid"], signal.SIGKILL)
-        os.kill(net.entry("sequencer", "engine")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("verifier", "l1")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("sequencer", "engine")["pid"], signal.SIGKILL)
         first = reorganise(net)
-        os.kill(net.entry("verifier", "derivation")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("verifier", "derivation")["pid"], signal.SIGKILL)
         beyond = first + DEPTH + 2
         for name in net.nodes:
-            net.wait(lambda n=name: net.heads(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
+            net.wait(lambda n=name: net.sync_status(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
             assert_on_l1(net, name)
-            net.wait(lambda n=name: net.ready(n), f"{name} to be ready")
+            net.wait(lambda n=name: net.is_ready(n), f"{name} to be ready")
             assert "a bug ends" not in net.log(name), net.logs(60)
         net.finish()

@@ -74,7 +74,7 @@ def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
 class DecodeWorker:
     """A compute process for this one channel."""
 
-    activities: tuple[PeriodicTask, ...] = ()
+    periodic_tasks: tuple[PeriodicTask, ...] = ()
 
     def __init__(self, bus: Bus) -> None:
         self.worker = bus.work({"work.derivation": run})

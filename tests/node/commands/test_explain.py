@@ -62,7 +62,7 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
 def test_l1_that_is_used_up_before(recorded: str, shared_data: Path) -> None:
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) > 5, "what was dropped is told all the same"
+    assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
     assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
 
 
@@ -94,7 +94,7 @@ def _node(answer: dict[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
@@ -111,7 +111,7 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["explain", "--rpc", url, "--json"]) == 0
         out, err = capsys.readouterr()
         assert [json.loads(line) for line in out.splitlines()] == DROPS
-        assert err == "rollup-node: 5 older drops are forgotten\n"
+        assert err == "rollup-node: 5 older drops are no longer known\n"
         assert cli.main(["explain", "--rpc", url, "--from-l1", "6", "--to-l1", "6"]) == 0
         out, _ = capsys.readouterr()
         assert out.splitlines() == [

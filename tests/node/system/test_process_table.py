@@ -1,9 +1,12 @@
 """The process table."""
 
 import importlib.util
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.system.process_table import (
     PROCESSES,
     ProcessSpec,
@@ -12,6 +15,15 @@ from rollup_node.node.system.process_table import (
     load,
     node_processes,
 )
+from rollup_node.stages.blobs.process import stage as blobs_stage
+from rollup_node.stages.compute.process import stage as compute_stage
+from rollup_node.stages.derivation.process import stage as derivation_stage
+from rollup_node.stages.engine.process import stage as engine_stage
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.l1.process import stage as l1_stage
+from rollup_node.stages.p2p.process import stage as p2p_stage
+from rollup_node.stages.rpc.process import stage as rpc_stage
 from rollup_node.stages.topology import CHANNELS
 
 ROLES = ("l1", "blobs", "derivation", "compute", "engine", "rpc")
@@ -45,6 +57,20 @@ def test_a_command_may_do_with_fewer_processes() -> None:
 def test_channels_connect_exactly_these_roles() -> None:
     connected = {role for channel in CHANNELS for role in (channel.server, *channel.clients)}
     assert connected == {template.role for template in PROCESSES}
+
+
+def test_every_stage_is_what_the_runtime_runs() -> None:
+    """mypy checks the builders: each returns a Stage."""
+    builders: dict[str, Callable[[Any, Bus, Meter], Stage]] = {
+        "l1": l1_stage.build,
+        "blobs": blobs_stage.build,
+        "derivation": derivation_stage.build,
+        "compute": compute_stage.build,
+        "engine": engine_stage.build,
+        "p2p": p2p_stage.build,
+        "rpc": rpc_stage.build,
+    }
+    assert {template.role: load(template.build) for template in PROCESSES} == builders
 
 
 @pytest.mark.parametrize("template", PROCESSES, ids=lambda template: template.role)

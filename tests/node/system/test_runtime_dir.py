@@ -142,7 +142,7 @@ def test_a_damaged_list_of_processes_is_ignored(folder: Path, text: str) -> None
         (lambda folder: folder / ("x" * 90), r"is too long: sockets allow 82 bytes, give a shorter path$"),
         (lambda folder: folder / "file", r"is not a directory"),
         (lambda folder: folder / "file" / "below", r"is not a directory"),
-        (lambda _: Path("/proc/absent/below"), r"/proc/absent/below cannot be made: No such file"),
+        (lambda _: Path("/proc/absent/below"), r"/proc/absent/below cannot be created: No such file"),
     ],
 )
 def test_unusable_directories_end_in_one_line(folder: Path, make: Callable[[Path], Path], message: str) -> None:

@@ -110,7 +110,7 @@ class JobStage:
 class IdleStage:
     """Stands for the other processes that workers work for."""
 
-    activities = ()
+    periodic_tasks = ()
 
     async def start(self) -> None:
         """Nothing to open."""

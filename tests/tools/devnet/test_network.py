@@ -35,7 +35,7 @@ def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict
     )
     flags = ("--l1", net.network["l1"], *files, "--from-l1", "1", "--to-l1", str(last), "--json", *words)
     with Program(watch, "rollup_node.node", "batches", *flags) as command:
-        return [json.loads(line) for line in command.end(END_SECONDS).lines()]
+        return [json.loads(line) for line in command.wait_for_exit(END_SECONDS).lines()]
 
 
 @contextmanager
@@ -58,13 +58,13 @@ def free_row() -> Iterator[int]:
 def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
     forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
     with free_row() as base, Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
-        net.wait_up()
+        net.wait_for_first_safe()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
         nodes = net.network["nodes"].values()
         ports = {int(url.rpartition(":")[2]) for node in nodes for url in node.values() if "http" in url}
         ports |= {int(node["p2p"].split("/")[4]) for node in nodes}
         assert ports == set(range(base + 2, base + 12))
-        origin = net.heads("verifier")["current_l1"]["number"]
+        origin = net.sync_status("verifier")["current_l1"]["number"]
         found = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
         assert {batch["kind"] for batch in found} == {"singular"}
         inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
@@ -121,9 +121,9 @@ def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:
-        program.say("starting the network")
+        program.wait_for_line("starting the network")
         program.process.send_signal(number)
-        ended = program.end()
+        ended = program.wait_for_exit()
     assert (ended.code, ended.err) == (130, "interrupted before the output roots were compared\n")
 
 
@@ -139,7 +139,7 @@ def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Si
 )
 def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...], told: str) -> None:
     with start(leftovers, "--json", *words) as program:
-        assert program.end().one_line() == told
+        assert program.wait_for_exit().error_line() == told
 
 
 def find_anvil() -> str | None:
@@ -154,11 +154,11 @@ def test_anvil_as_l1(leftovers: Any) -> None:
     if anvil is None:
         pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")
     with Devnet(leftovers, "--anvil", anvil, "--da", "calldata") as net:
-        net.wait_up()
+        net.wait_for_first_safe()
         assert call(net.network["l1"], "web3_clientVersion").startswith("anvil/")
-        net.kill_row("verifier", "l1")
-        net.wait_safe(net.safe() + 3)
-        origin = net.heads("verifier")["current_l1"]["number"]
+        net.kill_process("verifier", "l1")
+        net.wait_for_safe(net.safe_number() + 3)
+        origin = net.sync_status("verifier")["current_l1"]["number"]
         assert {
             batch["kind"] for batch in listed_batches(leftovers, net, origin, "--l1.beacon.ignore", "--l1.trustrpc")
         } == {"span"}

@@ -26,7 +26,7 @@ def test_the_network_crosses_every_fork(leftovers: Any) -> None:
     words = [word for fork, offset in OFFSETS.items() for word in ("--fork", f"{fork}={offset}")]
     with Devnet(leftovers, *words) as net:
         for name in net.nodes:
-            net.wait_safe(LAST, name, seconds=50)
+            net.wait_for_safe(LAST, name, seconds=50)
         engine = net.node("verifier")["engine"]
         config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
         start = config.genesis.l2_time

@@ -1,5 +1,5 @@
-"""A node of toy stages for the supervisor's tests: `python toy_node.py FOLDER '{"json": "settings"}'`. Its rows are
-`left`, `right` and two copies of `hand`."""
+"""A node of toy stages for tests of the supervisor: `python toy_node.py FOLDER '{"json": "settings"}'`. Its processes
+are `left`, `right` and two copies of `copy`."""
 
 import asyncio
 import json
@@ -18,40 +18,41 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.io.log import Level
 
+RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
+
 
 def main(folder: str, given: dict[str, Any]) -> int:
     """Runs the toy node with the given settings."""
 
-    async def check() -> None:
-        (Path(folder) / "checks").touch()
-        await asyncio.sleep(given.get("check_seconds", 0))
-        if given.get("check") == "bug":
-            raise ValueError("a bug in the check")
-        if given.get("check"):
-            raise SetupError(given["check"])
+    async def precheck() -> None:
+        (Path(folder) / "prechecks").touch()
+        await asyncio.sleep(given.get("precheck_seconds", 0))
+        if given.get("precheck") == "bug":
+            raise ValueError("a bug in the precheck")
+        if given.get("precheck"):
+            raise SetupError(given["precheck"])
 
-    def row(role: str, copies: int = 1, build: str = "toy_stages:build") -> ProcessSpec:
+    def spec(role: str, copies: int = 1, build: str = "toy_stages:build") -> ProcessSpec:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
-        stop = given.get("stop", {}).get(role, 30.0)
-        return ProcessSpec(role, given.get("build", build), config, copies, numbered=copies > 1, stop=stop)
+        timeout = given.get("stop_timeout", {}).get(role, 30.0)
+        build = given.get("build", build)
+        return ProcessSpec(role, build, config, copies, numbered=copies > 1, stop_timeout=timeout)
 
-    rows = [row("left"), row("right"), row("hand", copies=2)]
+    specs = [spec("left"), spec("right"), spec("copy", copies=2)]
     if "job" in given:
         output = os.dup(1)
         config = ToyConfig("job", folder, output=output, code=given["job"])
-        rows.append(ProcessSpec("job", "toy_stages:build", config, one_shot=True, keep_fds=(output,)))
+        specs.append(ProcessSpec("job", "toy_stages:build", config, one_shot=True, keep_fds=(output,)))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, given.get("format", "json")),
         runtime_dir=Path(given["runtime_dir"]) if "runtime_dir" in given else None,
-        check=check if "check" in given else None,
+        precheck=precheck if "precheck" in given else None,
         channels=CHANNELS,
         log_output=2 if "job" in given else 1,
-        limits=RestartPolicy(
-            **{"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0} | given.get("limits", {})
-        ),
+        restart_policy=RestartPolicy(**RESTART_POLICY | given.get("restart_policy", {})),
     )
-    return run_node(rows, settings)
+    return run_node(specs, settings)
 
 
 if __name__ == "__main__":
