@@ -35,7 +35,7 @@ COUNTERS = (
 )
 
 
-class Received(NamedTuple):
+class ReceivedMessage(NamedTuple):
     """A message with its sender and the number in its envelope."""
 
     sender: ProcessId
@@ -124,12 +124,12 @@ class Transport:
             raise StaleMessage(f"slot {header.slot} incarnation {header.incarnation}")
         return ProcessId(header.slot, header.incarnation)
 
-    def receive(self, header: MessageHeader, payload: bytes, codec: Codec, senders: Sequence[int]) -> Received:
+    def receive(self, header: MessageHeader, payload: bytes, codec: Codec, senders: Sequence[int]) -> ReceivedMessage:
         """The message behind a header. Raises UnusableMessage when it has to be dropped."""
         if not isinstance(header, Envelope):
             raise MessageRejected(f"unexpected {type(header).__name__}")
         sender = self.check_sender(header, senders)
-        return Received(sender, header.number, codec.decode(self.payload(header, payload)))
+        return ReceivedMessage(sender, header.number, codec.decode(self.payload(header, payload)))
 
     def payload(self, envelope: Envelope, inline: bytes) -> bytes:
         """The payload of an envelope: the second frame `inline`, or a copy from the sender's arena. Raises PayloadLost

@@ -1,4 +1,4 @@
-"""Options that say which chain is followed and by which rules."""
+"""Options that choose the chain and its rules."""
 
 from rollup_node.node.options.option import Option, Section
 from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL_COUNT, PATH, TEXT, enum
@@ -17,7 +17,7 @@ NETWORK = Section(
             value_type=TEXT,
             default=None,
             variable="NODE_NETWORK",
-            help="A network built in, as `<chain>-mainnet` or `<chain>-sepolia`; it wins over rollup.config.",
+            help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; it beats rollup.config.",
             used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
         ),
         Option(

@@ -44,7 +44,7 @@ L1 = Section(
             value_type=HTTP_URLS,
             default=None,
             variable="NODE_L1_BEACON_FALLBACKS",
-            help="Further Beacon API endpoints, asked for blobs that l1.beacon does not have, such as expired ones.",
+            help="Further Beacon API endpoints for blobs that l1.beacon does not have, such as expired ones.",
             field=BlobsConfig.fallbacks,
             old_names=(("l1.beacon-archiver", "NODE_L1_BEACON_ARCHIVER"),),
         ),
@@ -81,7 +81,7 @@ L1 = Section(
             value_type=OPTIONAL_COUNT,
             default="0",
             variable="NODE_L1_BEACON_SLOT_DURATION_OVERRIDE",
-            help="Seconds per L1 slot, in place of what the beacon node says; 0: ask it.",
+            help="Seconds per L1 slot, instead of the value of the beacon node; 0: use that value.",
             field=BlobsConfig.slot_seconds,
         ),
         Option(
@@ -97,7 +97,7 @@ L1 = Section(
             value_type=DURATION,
             default="6m24s",
             variable="NODE_L1_EPOCH_POLL_INTERVAL",
-            help="How often the safe and finalized L1 blocks are asked for; 0 or less: never.",
+            help="How often the safe and finalized L1 blocks are polled; 0 or less: never.",
             field=L1Config.epoch_poll_interval,
         ),
         Option(
@@ -105,7 +105,7 @@ L1 = Section(
             value_type=DURATION,
             default="12s",
             variable="NODE_L1_HTTP_POLL_INTERVAL",
-            help="How often the newest L1 block is asked for over HTTP.",
+            help="How often the newest L1 block is polled over HTTP.",
             field=L1Config.poll_interval,
         ),
         Option(
@@ -157,7 +157,7 @@ L1 = Section(
             default="false",
             variable="NODE_L1_TRUST_RPC",
             help=(
-                "Believe the L1 provider instead of recomputing hashes and checking proofs: faster, and needed "
+                "Trust the L1 provider instead of recomputing hashes and checking proofs: faster, and needed "
                 "for providers without eth_getProof."
             ),
             field=L1Config.trust_rpc,

@@ -19,7 +19,7 @@ NODE_JS_VARIABLES = frozenset(
 """Variables of Node.js, which share our prefix: they cause no warning [OPT5]."""
 
 
-class Environment(NamedTuple):
+class EnvironmentOptions(NamedTuple):
     """`values` by the option's own variable; `set_by` is the variable that was set, which may be an old name;
     `warnings` are lines to log."""
 
@@ -28,7 +28,7 @@ class Environment(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def read_environment(environ: Mapping[str, str]) -> Environment:
+def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
     """The variables of options; an empty one counts as not set. Raises OptionError for the value `--`."""
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
@@ -40,7 +40,7 @@ def read_environment(environ: Mapping[str, str]) -> Environment:
                 reject_end_of_options(environ[variable], f"variable {variable}")
                 values[option.variable], set_by[option.variable] = environ[variable], variable
     _split_shared_variable(values, set_by)
-    return Environment(values, set_by, tuple(_unknown_variables(environ, used)))
+    return EnvironmentOptions(values, set_by, tuple(_unknown_variables(environ, used)))
 
 
 def _split_shared_variable(values: dict[str, str], set_by: dict[str, str]) -> None:

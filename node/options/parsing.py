@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import configargparse
 
-from rollup_node.node.options.environment import Environment, read_environment
+from rollup_node.node.options.environment import EnvironmentOptions, read_environment
 from rollup_node.node.options.errors import OptionError, reject_end_of_options, shown
 from rollup_node.node.options.file import OptionsFile
 from rollup_node.node.options.nearest import did_you_mean
@@ -137,7 +137,9 @@ def _parser() -> _OptionParser:
     return parser
 
 
-def _given(texts: Mapping[str, Any], sources: Mapping[str, Any], environment: Environment) -> dict[str, GivenTexts]:
+def _given(
+    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions
+) -> dict[str, GivenTexts]:
     by_variable: dict[str, str] = {}
     by_file: dict[str, str] = {}
     for source, settings in sources.items():

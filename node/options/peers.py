@@ -72,7 +72,7 @@ PEERS = Section(
             value_type=TEXTS,
             default=None,
             variable="NODE_P2P_BOOTNODES",
-            help="Node records (ENR) that discovery starts from; those built in serve only networks built in.",
+            help="Node records (ENR) that discovery starts from; the built-in ones serve only built-in networks.",
             used_by=("setup.plan:p2p_config",),
         ),
         Option(
@@ -128,7 +128,7 @@ PEERS = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_P2P_NAT",
-            help="Ask the router (PMP, UPnP) for the outer address.",
+            help="Map ports and find the external address by NAT-PMP or UPnP.",
             field=P2pConfig.nat,
         ),
         Option(
@@ -144,7 +144,7 @@ PEERS = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_P2P_NO_DISCOVERY",
-            help="Do without discovery.",
+            help="Disable discovery.",
             field=P2pConfig.no_discovery,
         ),
         Option(
@@ -160,7 +160,7 @@ PEERS = Section(
             value_type=ANY_INTEGER,
             default="30",
             variable="NODE_P2P_PEERS_HI",
-            help="Number of peers above which connections are given up.",
+            help="Number of peers above which connections are pruned.",
             field=P2pConfig.peers_hi,
         ),
         Option(
@@ -168,7 +168,7 @@ PEERS = Section(
             value_type=ANY_INTEGER,
             default="20",
             variable="NODE_P2P_PEERS_LO",
-            help="Number of peers below which new ones are looked for.",
+            help="Number of peers below which new ones are dialled.",
             field=P2pConfig.peers_lo,
         ),
         Option(
@@ -184,7 +184,7 @@ PEERS = Section(
             value_type=PATH,
             default="node_p2p_priv.txt",
             variable="NODE_P2P_PRIV_PATH",
-            help="File with the network key, 32 bytes in hex; made if absent.",
+            help="File with the network key, 32 bytes in hex; created if absent.",
             field=P2pConfig.priv_path,
         ),
         Option(
@@ -217,7 +217,7 @@ PEERS = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_P2P_SYNC_ONLYREQTOSTATIC",
-            help="Ask only static peers for missing blocks.",
+            help="Request missing blocks only from static peers.",
             field=P2pConfig.sync_only_req_to_static,
         ),
         Option(
@@ -225,7 +225,7 @@ PEERS = Section(
             value_type=BOOL,
             default="true",
             variable="NODE_P2P_SYNC_REQ_RESP",
-            help="Ask peers for missing blocks, and answer such requests.",
+            help="Request missing blocks from peers, and serve such requests.",
             field=P2pConfig.sync_req_resp,
             used_by=("setup.plan:node_configs",),
         ),
@@ -270,7 +270,7 @@ PEER_DETAILS = Section(
             value_type=TEXT,
             default="optimism",
             variable="NODE_P2P_AGENT",
-            help="Name told to peers.",
+            help="User agent that is sent to peers.",
             field=P2pConfig.user_agent,
             hidden=True,
         ),

@@ -24,7 +24,7 @@ LOGGING = Section(
             value_type=BOOL,
             default="false",
             variable="NODE_LOG_COLOR",
-            help="Color the lines.",
+            help="Color log lines.",
             field=LogSettings.color,
         ),
         Option(
@@ -32,7 +32,7 @@ LOGGING = Section(
             value_type=LOG_FORMAT,
             default="text",
             variable="NODE_LOG_FORMAT",
-            help="Form of the lines.",
+            help="Format of log lines.",
             field=LogSettings.format,
         ),
         Option(

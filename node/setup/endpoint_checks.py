@@ -247,7 +247,7 @@ def _is_final(error: EndpointError | RpcFailure) -> bool:
 # --- ports -----------------------------------------------------------------------------------------------------------
 
 
-class Listener(NamedTuple):
+class ListenAddress(NamedTuple):
     """A socket on which the node listens, and the options that set its address."""
 
     address_option: str
@@ -257,7 +257,7 @@ class Listener(NamedTuple):
     is_udp: bool = False
 
 
-def check_port(listener: Listener) -> None:
+def check_port(listener: ListenAddress) -> None:
     """Raises SetupError when it is impossible to listen there now; port 0 is always free."""
     address, port = listener.address, listener.port
     if port == 0:
@@ -284,7 +284,7 @@ def check_port(listener: Listener) -> None:
         ) from None
 
 
-def check_ports(listeners: Sequence[Listener]) -> None:
+def check_ports(listeners: Sequence[ListenAddress]) -> None:
     """Checks every listener of the node, also against each other. Raises SetupError for the first conflict."""
     taken: dict[tuple[int, bool], str] = {}
     for listener in listeners:

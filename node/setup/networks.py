@@ -40,7 +40,7 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dependencies: tuple[int, ...] = ()
 
 
-class Network(NamedTuple):
+class BuiltInNetwork(NamedTuple):
     """A built-in network. `dependencies` are the L2 chain ids of its dependency set, none if it has no set."""
 
     name: str
@@ -54,7 +54,7 @@ def _entries() -> dict[str, NetworkEntry]:
     return msgspec.json.decode(NETWORKS_FILE.read_bytes(), type=dict[str, NetworkEntry])
 
 
-def find_network(name: str) -> Network:
+def find_network(name: str) -> BuiltInNetwork:
     """The network of that name, in any case. Raises OptionError with similar names for an unknown one [OPT23]."""
     lowered = name.strip().lower()
     wanted = ALIASES.get(lowered, lowered)
@@ -62,10 +62,10 @@ def find_network(name: str) -> Network:
         hint = did_you_mean(name, (*_entries(), *ALIASES), count=3)
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
-    return Network(wanted, entry.title, _config(entry), entry.dependencies)
+    return BuiltInNetwork(wanted, entry.title, _config(entry), entry.dependencies)
 
 
-def network_of_chain(l2_chain_id: int) -> Network | None:
+def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
     """The built-in network with that L2 chain id, or None."""
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 

@@ -14,7 +14,7 @@ from rollup_node.node.options.rules import check_options, option_warnings, peer_
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import Endpoints, Listener, check_endpoints
+from rollup_node.node.setup.endpoint_checks import Endpoints, ListenAddress, check_endpoints
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import LogSettings
@@ -175,15 +175,15 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
     )
 
 
-def listeners(configs: NodeConfigs) -> list[Listener]:
+def listeners(configs: NodeConfigs) -> list[ListenAddress]:
     """The sockets on which the node listens."""
     rpc, p2p = configs.rpc, configs.p2p
-    found = [Listener("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
+    found = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:
-        found.append(Listener("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
+        found.append(ListenAddress("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
     if p2p is not None:
-        found.append(Listener("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
+        found.append(ListenAddress("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
         if not p2p.no_discovery:
             port = p2p.listen_udp or p2p.listen_tcp
-            found.append(Listener("p2p.listen.ip", "p2p.listen.udp", p2p.listen_ip, port, is_udp=True))
+            found.append(ListenAddress("p2p.listen.ip", "p2p.listen.udp", p2p.listen_ip, port, is_udp=True))
     return found

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tests.support.leftovers import Leftovers
 
 T = TypeVar("T")
-TOY_NODE = Path(__file__).parent / "toy_node.py"
+ROOT = Path(__file__).parents[2]
 PROCESSES = {"left", "right", "copy-0", "copy-1"}
 Line = dict[str, Any]
 
@@ -26,9 +26,9 @@ class ToyNode:
         self.folder = leftovers.folder
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
         self.program: subprocess.Popen[bytes] = subprocess.Popen(
-            [sys.executable, str(TOY_NODE), str(self.folder), json.dumps(settings)],
+            [sys.executable, "-m", "tests.support.toy_node", str(self.folder), json.dumps(settings)],
             cwd=self.folder,
-            env=leftovers.environment(),
+            env=leftovers.environment(PYTHONPATH=str(ROOT)),
             **streams | {"start_new_session": True} | options,
         )
         self.raw: list[bytes] = []

@@ -1,4 +1,4 @@
-"""A node of toy stages for tests of the supervisor: `python toy_node.py FOLDER '{"json": "settings"}'`. Its processes
+"""A node of toy stages for tests of the supervisor: `python -m tests.support.toy_node FOLDER SETTINGS`. Its processes
 are `left`, `right` and two copies of `copy`."""
 
 import asyncio
@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from toy_stages import CHANNELS, ToyConfig
-
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.supervisor.watchdog import RestartPolicy
@@ -17,7 +15,9 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.io.log import Level
+from tests.support.toy_stages import CHANNELS, ToyConfig
 
+BUILD = "tests.support.toy_stages:build"
 RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
 
 
@@ -32,7 +32,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
         if given.get("precheck"):
             raise SetupError(given["precheck"])
 
-    def spec(role: str, copies: int = 1, build: str = "toy_stages:build") -> ProcessSpec:
+    def spec(role: str, copies: int = 1, build: str = BUILD) -> ProcessSpec:
         config = ToyConfig(role, folder, refuse_to_stop=role in given.get("refuse_to_stop", ()))
         timeout = given.get("stop_timeout", {}).get(role, 30.0)
         build = given.get("build", build)
@@ -42,7 +42,7 @@ def main(folder: str, given: dict[str, Any]) -> int:
     if "job" in given:
         output = os.dup(1)
         config = ToyConfig("job", folder, output=output, code=given["job"])
-        specs.append(ProcessSpec("job", "toy_stages:build", config, one_shot=True, keep_fds=(output,)))
+        specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, given.get("format", "json")),

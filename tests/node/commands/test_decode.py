@@ -247,8 +247,7 @@ def test_files_that_are_too_large_or_no_text(decode: Any, tmp_path: Path, hildr:
     ran = decode(tmp_path / "large", tmp_path / "no text", "--as", "blob")
     assert ran.code == 1
     assert ran.err == [
-        f"rollup-node: {tmp_path}/large: offset 1000000: longer than 1000000 bytes, the limit for"
-        " such a file",
+        f"rollup-node: {tmp_path}/large: offset 1000000: longer than 1000000 bytes, the limit for such a file",
         f"rollup-node: {tmp_path}/no text: offset 2: not hex text",
     ]
     assert decode(tmp_path / "no text", hildr, "--as", "channel").code == 0

@@ -83,7 +83,7 @@ DROPS = [
 
 @contextmanager
 def _node(answer: dict[str, Any]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class DropsHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert call["method"] == "explain_drops"
@@ -96,7 +96,7 @@ def _node(answer: dict[str, Any]) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Logs nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), DropsHandler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rollup_node.node.setup.endpoint_checks import (
     Endpoints,
-    Listener,
+    ListenAddress,
     RetryPolicy,
     check_endpoints,
     check_port,
@@ -252,8 +252,8 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = False) -> Listener:
-    return Listener(f"{group}.addr", f"{group}.port", address, port, is_udp)
+def listener(port: int, group: str = "rpc", address: str = OWN, is_udp: bool = False) -> ListenAddress:
+    return ListenAddress(f"{group}.addr", f"{group}.port", address, port, is_udp)
 
 
 def test_a_port_in_use_is_named() -> None:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.setup.endpoint_checks import Listener
+from rollup_node.node.setup.endpoint_checks import ListenAddress
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, listeners, node_settings, processes
@@ -205,17 +205,17 @@ def test_each_node_has_a_private_directory_of_its_own(tmp_path: Path, monkeypatc
 
 
 def test_listeners() -> None:
-    def of(*words: str) -> list[Listener]:
+    def of(*words: str) -> list[ListenAddress]:
         node: PreparedNode = prepare("--rpc.port=1", "--metrics.port=2", *words)
         configs: NodeConfigs = node.configs
         return listeners(configs)
 
-    rpc = Listener("rpc.addr", "rpc.port", "0.0.0.0", 1)
-    metrics = Listener("metrics.addr", "metrics.port", "0.0.0.0", 2)
+    rpc = ListenAddress("rpc.addr", "rpc.port", "0.0.0.0", 1)
+    metrics = ListenAddress("metrics.addr", "metrics.port", "0.0.0.0", 2)
     assert of("--p2p.disable") == [rpc]
     assert of("--p2p.disable", "--metrics.enabled") == [rpc, metrics]
-    tcp = Listener("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
-    udp = Listener("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
+    tcp = ListenAddress("p2p.listen.ip", "p2p.listen.tcp", "127.0.0.1", 9999)
+    udp = ListenAddress("p2p.listen.ip", "p2p.listen.udp", "127.0.0.1", 9999, is_udp=True)
     peers = ("--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=9999")
     assert of(*peers) == [rpc, tcp, udp]
     assert of(*peers, "--p2p.no-discovery") == [rpc, tcp]
