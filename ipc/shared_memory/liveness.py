@@ -2,25 +2,15 @@
 one writer, so no lock is needed; any process sees a death by reading a word, without a message."""
 
 import time
-from enum import IntEnum
 
 from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
 _SLOT_WORDS = 8
-_INCARNATION, _STATE, _LAST_BEAT, _READY, _BEATS = range(5)
-
-
-class ProcessState(IntEnum):
-    """What the supervisor knows of the process in a slot."""
-
-    ABSENT = 0
-    RUNNING = 1
-    STOPPING = 2
-    DEAD = 3
+_INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
 
 
 class LivenessTable:
-    """Liveness of the processes in all slots. The supervisor writes incarnation and state; the process in a slot its
+    """Liveness of the processes in all slots. The supervisor writes the incarnation, the process in a slot its
     heartbeat and readiness.
 
     Created by the supervisor before its first fork; `fd` is the descriptor that children keep. A process that was not
@@ -44,12 +34,7 @@ class LivenessTable:
         """Called by the supervisor before it forks the slot's next process: all cells zero, then the incarnation."""
         for cell in (_LAST_BEAT, _READY, _BEATS):
             self._set(slot, cell, 0)
-        self._set(slot, _STATE, ProcessState.RUNNING)
         self._set(slot, _INCARNATION, incarnation)
-
-    def set_state(self, slot: int, state: ProcessState) -> None:
-        """Called by the supervisor."""
-        self._set(slot, _STATE, state)
 
     def beat(self, slot: int) -> None:
         """A heartbeat of the slot's own process, from its event loop, at least every 0.5 s."""
@@ -63,9 +48,6 @@ class LivenessTable:
     def incarnation(self, slot: int) -> int:
         """How often a process has been started in the slot."""
         return self._get(slot, _INCARNATION)
-
-    def state(self, slot: int) -> ProcessState:
-        return ProcessState(self._get(slot, _STATE))
 
     def last_beat_ns(self, slot: int) -> int:
         """The time of the last heartbeat, in ns of the monotonic clock; 0 before the first."""

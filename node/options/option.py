@@ -45,10 +45,6 @@ class AnyOption:
             raise TypeError(f"option {self.name} sets {self.field!r}, which is no field of a Struct")
 
     @property
-    def flag(self) -> str:
-        return f"--{self.name}"
-
-    @property
     def names(self) -> tuple[str, ...]:
         """Every name, the present one first."""
         return (self.name, *(name for name, _ in self.old_names))

@@ -37,10 +37,6 @@ class Values:
         """The source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"
 
-    def text(self, name: str) -> str | None:
-        """The text that was given, or None."""
-        return ",".join(self._given[name].texts) if name in self._given else None
-
     def names_given(self) -> list[str]:
         """The options that were set, in the order of the table."""
         return [name for name in OPTIONS if name in self._given]

@@ -14,7 +14,7 @@ from functools import partial
 from setproctitle import setproctitle
 
 from rollup_node.ipc.shared_memory.arena import Arena
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, ProcessState
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, dropped_lines, run_process
 from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text
@@ -242,7 +242,6 @@ class Supervisor:
     def _on_exit(self, process: SupervisedProcess, code: int) -> None:
         reason = process.kill_reason or exit_text(code)
         process.child = None
-        self._liveness.set_state(process.slot, ProcessState.DEAD)
         self._metrics.died(process)
         self._write_processes()
         if self._stop_groups is not None:
@@ -331,7 +330,6 @@ class Supervisor:
                 if not process.stop_requested and process.child is not None:
                     process.stop_requested, process.kill_reason = True, ""
                     process.kill_at = now + process.spec.stop_timeout
-                    self._liveness.set_state(process.slot, ProcessState.STOPPING)
                     process.child.send_signal(signal.SIGTERM)
             if running:
                 return

@@ -81,10 +81,6 @@ class Logger:
     def __init__(self, component: str) -> None:
         self.component = component
 
-    def enabled(self, level: Level) -> bool:
-        """Whether a line of that level is written: for lines whose fields are costly to compute."""
-        return level <= _configuration.level
-
     def trace(self, message: str, /, **fields: object) -> None:
         """Low-level operation, in large volume."""
         self.write(Level.TRACE, message, fields)

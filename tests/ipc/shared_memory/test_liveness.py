@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.ipc.shared_memory.liveness import LivenessTable, ProcessState
+from rollup_node.ipc.shared_memory.liveness import LivenessTable
 
 
 @pytest.fixture
@@ -17,8 +17,8 @@ def table() -> Iterator[LivenessTable]:
     table.close()
 
 
-def test_a_slot_not_started_is_absent(table: LivenessTable) -> None:
-    assert (table.incarnation(1), table.state(1), table.beats(1), table.ready(1)) == (0, ProcessState.ABSENT, 0, False)
+def test_a_slot_not_started_is_empty(table: LivenessTable) -> None:
+    assert (table.incarnation(1), table.beats(1), table.last_beat_ns(1), table.ready(1)) == (0, 0, 0, False)
 
 
 def test_start_clears_the_cells_of_the_last_incarnation(table: LivenessTable) -> None:
@@ -26,14 +26,8 @@ def test_start_clears_the_cells_of_the_last_incarnation(table: LivenessTable) ->
     table.beat(1)
     table.set_ready(1)
     assert table.ready(1) and table.beats(1) == 1
-    table.set_state(1, ProcessState.DEAD)
     table.start(1, 2)
-    assert (table.incarnation(1), table.state(1), table.beats(1), table.last_beat_ns(1)) == (
-        2,
-        ProcessState.RUNNING,
-        0,
-        0,
-    )
+    assert (table.incarnation(1), table.beats(1), table.last_beat_ns(1)) == (2, 0, 0)
     assert not table.ready(1)
 
 

@@ -59,7 +59,7 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
     assert all(line.endswith("(rule BS2)") for line in lines)
 
 
-def test_l1_that_is_used_up_before(recorded: str, shared_data: Path) -> None:
+def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
@@ -136,7 +136,7 @@ def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> N
         {"error": {"code": -32000, "message": "a message\nof two lines, \x1b[31mcolored"}},
     ],
 )
-def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_another_server(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     with _node(answer) as url:
         assert cli.main(["explain", "--rpc", url]) == 1
     out, err = capsys.readouterr()
@@ -159,7 +159,7 @@ def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture
         (["--from-l2", "5", "--l2-blocks", "nowhere"], 'argument --l2-blocks: cannot read "nowhere": No such file'),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(
+def test_wrong_flags_are_rejected_in_one_line(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = [] if "--rpc" in arguments else ["--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1"]

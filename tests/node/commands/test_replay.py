@@ -98,14 +98,14 @@ def test_without_hashes_the_span_is_read_to_its_end(recorded: str, shared_data: 
         (["--to-l2", "4"], "--from-l2"),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(arguments: list[str], text: str) -> None:
+def test_wrong_flags_are_rejected_in_one_line(arguments: list[str], text: str) -> None:
     command = _command("replay", "--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1
     assert text in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_a_source_that_is_no_list_of_blocks_is_refused(recorded: str, shared_data: Path) -> None:
+def test_a_source_that_is_no_list_of_blocks_is_rejected(recorded: str, shared_data: Path) -> None:
     done = _replay(recorded, shared_data / "op_sepolia_replay" / "expected.json", *RANGE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("expected a list of blocks")

@@ -15,7 +15,7 @@ def test_defaults_hold_for_what_is_not_given() -> None:
     values = Values({})
     assert values["rpc.port"] == 9545 and values["l2"] is None and values["p2p.static"] == ()
     assert values["p2p.mux"] == ("yamux", "mplex")
-    assert all(not values.given(name) and values.text(name) is None for name in OPTIONS)
+    assert all(not values.given(name) for name in OPTIONS)
     assert values.source("rpc.port") == "flag --rpc.port"
 
 
@@ -23,7 +23,7 @@ def test_given_texts_are_parsed_and_keep_their_source() -> None:
     values = Values({"rpc.port": given("1"), "l2": given("http://e")})
     assert (values["rpc.port"], values["l2"]) == (1, "http://e")
     assert values.names_given() == ["l2", "rpc.port"], "in the order of the table"
-    assert (values.source("rpc.port"), values.text("rpc.port")) == ("variable NODE_X (--x)", "1")
+    assert values.source("rpc.port") == "variable NODE_X (--x)"
 
 
 def test_lists_are_split_where_they_may_be() -> None:

@@ -51,7 +51,7 @@ def test_a_network() -> None:
     assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
 
 
-def test_the_network_wins_over_the_file_with_an_error_line() -> None:
+def test_the_network_beats_the_file_with_an_error_line() -> None:
     lines = LoggedLines()
     assert choose("--network=op-sepolia", "--rollup.config=/nowhere", lines=lines).config == SEPOLIA
     assert lines.errors == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
@@ -81,7 +81,7 @@ def test_constants_come_from_the_registry_where_the_file_has_none(tmp_path: Path
         ({"l1_chain_id": 900}, "failed to read chain spec: L1 chain 900 is not built in"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
+def test_an_invalid_file_is_named(tmp_path: Path, changes: dict[str, Any], text: str) -> None:
     assert error_of(rollup_file(tmp_path, **changes)).startswith(text)
 
 

@@ -31,7 +31,7 @@ def test_op_sepolia() -> None:
     assert config.protocol_versions == bytes(20)
 
 
-def test_all_networks_are_there_and_every_configuration_is_good() -> None:
+def test_there_are_all_networks_and_every_configuration_is_valid() -> None:
     assert len(NAMES) == 66
     for name in NAMES:
         config = find_network(name).config
