@@ -13,7 +13,7 @@ import pytest
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.leftovers import Leftovers
 from tests.support.local_chain import LocalChain
-from tests.support.programs import FinishedProgram, Program, wait_for
+from tests.support.programs import FinishedProgram, Program
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
@@ -125,7 +125,7 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers) 
         l1 = ("--l1", chain.l1, "--l1.beacon", chain.beacon, "--l1.http-poll-interval", "200ms")
         words = ("--from-l1", "0", "--to-l1", "1000000", "--json", "--log.level", "info")
         with Program(module_leftovers, "rollup_node.node", "batches", *l1, *files, *words) as command:
-            wait_for(lambda: "node is ready" in command.err, "its processes to work")
+            command.wait_for_line("node is ready", on_stderr=True)
             ended = command.stop()
     assert (ended.code, ended.out) == (ExitCode.INTERRUPTED, "")
 
