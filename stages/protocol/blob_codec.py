@@ -16,7 +16,7 @@ class BlobDataError(ValueError):
     """The blob holds no data in this encoding; `rule` is the rule it breaks."""
 
     def __init__(self, rule: str, problem: str) -> None:
-        super().__init__(f"{problem} (rule {rule})")
+        super().__init__(f"{problem} [{rule}]")
         self.rule = rule
 
 

@@ -1,7 +1,27 @@
 """The judgement of singular batches (derivation-rules 13), one test after the other in the order of the checks."""
 
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import (
+    ActivationBlockNotEmpty,
+    DriftEpochNotAdvanced,
+    DriftExceeded,
+    DriftUndecidable,
+    EpochHashMismatch,
+    EpochTooNew,
+    EpochTooOld,
+    EpochUnknown,
+    L1WindowEmpty,
+    ParentHashMismatch,
+    PostExecNotAllowed,
+    SequencingWindowExpired,
+    SetCodeNotAllowed,
+    TimestampAhead,
+    TimestampBeforeOrigin,
+    TimestampPast,
+    TransactionEmpty,
+    TransactionIsDeposit,
+)
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
 from tests.conformance.kit.judging import ACCEPTED, Bench, Judged
@@ -14,27 +34,27 @@ NONE: tuple[bytes, ...] = ()
 ONE = (USER,)
 
 
-def drop(why: Why) -> Judged:
-    return Judgement.DROP, why
+def drop(why: type[Reason]) -> Judged:
+    return BatchValidity.DROP, why
 
 
-def undecided(why: Why) -> Judged:
-    return Judgement.UNDECIDED, why
+def undecided(why: type[Reason]) -> Judged:
+    return BatchValidity.UNDECIDED, why
 
 
 @case("check1_no_l1")
 def no_window() -> None:
     bench = Bench(NEW)
-    bench.epochs.blocks = []
-    assert bench.singular(bench.next(ONE)) == undecided(Why.NO_EPOCHS)
+    bench.l1_window.blocks = []
+    assert bench.singular(bench.next(ONE)) == undecided(L1WindowEmpty)
 
 
 @table(
-    check1_future_pre=(4, 1, (Judgement.FUTURE, Why.TIME_AHEAD)),
-    check1_future_holocene=(4, 2, drop(Why.TIME_AHEAD)),
-    check1_past_pre=(0, 1, drop(Why.TIME_OLD)),
-    check1_past_holocene=(0, 2, (Judgement.PAST, Why.TIME_OLD)),
-    check1_misaligned=(3, 1, (Judgement.FUTURE, Why.TIME_AHEAD)),
+    check1_future_pre=(4, 1, (BatchValidity.FUTURE, TimestampAhead)),
+    check1_future_holocene=(4, 2, drop(TimestampAhead)),
+    check1_past_pre=(0, 1, drop(TimestampPast)),
+    check1_past_holocene=(0, 2, (BatchValidity.PAST, TimestampPast)),
+    check1_misaligned=(3, 1, (BatchValidity.FUTURE, TimestampAhead)),
 )
 def another_time(seconds: int, included: int, expected: Judged) -> None:
     """The next block's time is 2 seconds after genesis; which rule holds depends on the inclusion block alone."""
@@ -47,10 +67,10 @@ def another_time(seconds: int, included: int, expected: Judged) -> None:
 def another_parent() -> None:
     for forks in (OLD, NEW):
         bench = Bench(forks, safe=1)
-        assert bench.singular(child(GENESIS, ONE, time=bench.safe.timestamp + 2)) == drop(Why.PARENT_HASH)
+        assert bench.singular(child(GENESIS, ONE, time=bench.safe.timestamp + 2)) == drop(ParentHashMismatch)
 
 
-@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, drop(Why.WINDOW)))
+@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, drop(SequencingWindowExpired)))
 def the_sequencing_window(included: int, expected: Judged) -> None:
     for forks in (OLD, NEW):
         bench = Bench(forks, last=included, seq_window_size=5)
@@ -58,9 +78,9 @@ def the_sequencing_window(included: int, expected: Judged) -> None:
 
 
 @table(
-    check1_epoch_old=(1, 0, 2, drop(Why.EPOCH_OLD)),
-    check1_epoch_next_unknown=(0, 1, 0, undecided(Why.EPOCH_UNKNOWN)),
-    check1_epoch_plus2=(0, 2, 2, drop(Why.EPOCH_AHEAD)),
+    check1_epoch_old=(1, 0, 2, drop(EpochTooOld)),
+    check1_epoch_next_unknown=(0, 1, 0, undecided(EpochUnknown)),
+    check1_epoch_plus2=(0, 2, 2, drop(EpochTooNew)),
 )
 def another_epoch(first: int, epoch: int, last: int, expected: Judged) -> None:
     for forks in (OLD, NEW):
@@ -71,12 +91,12 @@ def another_epoch(first: int, epoch: int, last: int, expected: Judged) -> None:
 @case("check1_epoch_hash")
 def another_epoch_hash() -> None:
     bench = Bench(NEW)
-    assert bench.singular(bench.next(ONE, 0, epoch_hash=b"\x99" * 32)) == drop(Why.EPOCH_HASH)
+    assert bench.singular(bench.next(ONE, 0, epoch_hash=b"\x99" * 32)) == drop(EpochHashMismatch)
     assert bench.singular(bench.next(ONE, 0)) == ACCEPTED
 
 
 @table(
-    check1_time_before_origin=(3, drop(Why.TIME_BEFORE_ORIGIN)),
+    check1_time_before_origin=(3, drop(TimestampBeforeOrigin)),
     check1_time_equal_origin=(2, ACCEPTED),
 )
 def time_of_the_origin(origin_time: int, expected: Judged) -> None:
@@ -87,10 +107,10 @@ def time_of_the_origin(origin_time: int, expected: Judged) -> None:
 
 
 @table(
-    check1_jovian_txs=("isthmus", "jovian", ONE, drop(Why.ACTIVATION_FILLED)),
+    check1_jovian_txs=("isthmus", "jovian", ONE, drop(ActivationBlockNotEmpty)),
     check1_jovian_empty=("isthmus", "jovian", NONE, ACCEPTED),
-    check1_karst_txs=("jovian", "karst", ONE, drop(Why.ACTIVATION_FILLED)),
-    check1_lagoon_txs=("karst", "lagoon", ONE, drop(Why.ACTIVATION_FILLED)),
+    check1_karst_txs=("jovian", "karst", ONE, drop(ActivationBlockNotEmpty)),
+    check1_lagoon_txs=("karst", "lagoon", ONE, drop(ActivationBlockNotEmpty)),
     check1_isthmus_activation_txs=("holocene", "isthmus", ONE, ACCEPTED),
 )
 def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: Judged) -> None:
@@ -111,10 +131,10 @@ def fork_from_genesis_on() -> None:
 
 @table(
     check1_drift_equal_txs=(4, 0, ONE, {}, ACCEPTED),
-    check1_drift_over_txs=(5, 0, ONE, {}, drop(Why.DRIFT)),
-    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, drop(Why.DRIFT)),
+    check1_drift_over_txs=(5, 0, ONE, {}, drop(DriftExceeded)),
+    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, drop(DriftExceeded)),
     check1_drift_over_empty_late=(5, 0, NONE, {1: 13}, ACCEPTED),
-    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, drop(Why.DRIFT_EPOCH)),
+    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, drop(DriftEpochNotAdvanced)),
     check1_drift_over_empty_advance=(5, 1, NONE, {1: 1}, ACCEPTED),
 )
 def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[int, int], expected: Judged) -> None:
@@ -128,21 +148,21 @@ def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[in
 @case("check1_drift_over_empty_unknown")
 def drift_before_an_unknown_block() -> None:
     bench = Bench(forks_until("ecotone"), safe=5, last=0, included=2, max_sequencer_drift=10)
-    assert bench.singular(bench.next(NONE, 0)) == undecided(Why.DRIFT_UNKNOWN)
+    assert bench.singular(bench.next(NONE, 0)) == undecided(DriftUndecidable)
 
 
 @case("check1_drift_fjord_origin")
 def drift_of_an_origin_before_fjord() -> None:
     """The origin's time counts, not the block's, which is 12 seconds after genesis."""
     bench = Bench(forks_until("ecotone", fjord=1), safe=5, max_sequencer_drift=10)
-    assert bench.singular(bench.next(ONE, 0)) == drop(Why.DRIFT)
+    assert bench.singular(bench.next(ONE, 0)) == drop(DriftExceeded)
     assert bench.singular(bench.next(ONE, 1)) == ACCEPTED
 
 
 @case("check1_drift_fjord_1800")
 def drift_from_fjord_on() -> None:
     """Fjord is at the origin's time; block 900 is 1800 seconds after it."""
-    for safe, expected in ((899, ACCEPTED), (900, drop(Why.DRIFT))):
+    for safe, expected in ((899, ACCEPTED), (900, drop(DriftExceeded))):
         chain = one_epoch(safe)
         bench = Bench(forks_until("ecotone", fjord=0), safe=chain, times={1: 5000, 2: 5012}, max_sequencer_drift=10)
         assert bench.singular(bench.next(ONE, 0)) == expected
@@ -157,11 +177,11 @@ def one_epoch(count: int) -> list[Planned]:
 
 
 @table(
-    check1_tx_empty=("isthmus", b"", drop(Why.TRANSACTION_EMPTY)),
-    check1_tx_deposit=("isthmus", b"\x7e\xc0", drop(Why.TRANSACTION_DEPOSIT)),
-    check1_tx_setcode_pre=("holocene", b"\x04\xc0", drop(Why.TRANSACTION_SET_CODE)),
+    check1_tx_empty=("isthmus", b"", drop(TransactionEmpty)),
+    check1_tx_deposit=("isthmus", b"\x7e\xc0", drop(TransactionIsDeposit)),
+    check1_tx_setcode_pre=("holocene", b"\x04\xc0", drop(SetCodeNotAllowed)),
     check1_tx_setcode_post=("isthmus", b"\x04\xc0", ACCEPTED),
-    check1_tx_postexec_pre=("karst", b"\x7d\xc0", drop(Why.TRANSACTION_POST_EXEC)),
+    check1_tx_postexec_pre=("karst", b"\x7d\xc0", drop(PostExecNotAllowed)),
     check1_tx_type3=("bedrock", b"\x03\xc0", ACCEPTED),
     check1_tx_garbage=("bedrock", b"\xff\xff", ACCEPTED),
 )

@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import L1InfoRefusedError, prepare_attributes
 from rollup_node.stages.protocol.consolidation import Field, mismatch
 from rollup_node.stages.protocol.deposits import (
@@ -107,7 +108,7 @@ def malformed_config_updates() -> None:
     world = World(forks_until("granite"))
     world.mine(updates=[update(2, word(40_000_000)), config_log(2, b"\1", 1), update(9, b"", 2)])
     assert [each.gas_limit for each in derived(world, 6)] == [30_000_000] * 5 + [40_000_000]
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    assert world.effects() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
 
 
 @case("differs_a05")

@@ -3,12 +3,30 @@
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import ChannelEvicted, FrameNotNext, FrameSuperseded
+from rollup_node.stages.derivation.reasons.frames import FrameEndMarkInvalid
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchTypeUnknown,
+    BrotliNotAllowed,
+    SpanBatchMalformed,
+    SpanTransactionInvalid,
+    StreamDamaged,
+    StreamLimitExceeded,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch
+from rollup_node.stages.derivation.reasons.span import (
+    OverlapTransactionsMismatch,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.blob_codec import decode_blob
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1Rules
@@ -46,10 +64,10 @@ OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
 EMPTY_SPAN = span_fields([[]])
 
 
-def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, Why | None]:
+def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
     """What is read of a channel, in letters (a: singular, b: span), and why something was not."""
     found = read(channel_body(batches, Compression.ZLIB), forks_until(fork))
-    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.why
+    return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.reason_type
 
 
 # --- blobs, frames, channels ---------------------------------------------------------------------------------------
@@ -65,7 +83,7 @@ def top_bits_of_the_first_blob_element() -> None:
 @case("differs_d02")
 def end_mark_of_two() -> None:
     encoded = b"\0" + b"A" * 16 + b"\0\0" + b"\0\0\0\1" + b"x" + b"\2"
-    assert parse_frames(encoded) == Why.FRAME_LAST(frame=0, offset=1, mark=2)
+    assert parse_frames(encoded) == FrameEndMarkInvalid(frame=0, offset=1, mark=2)
 
 
 @case("differs_d03")
@@ -84,7 +102,7 @@ def pruning_with_an_id_used_twice() -> None:
 def frame_order_over_transactions() -> None:
     front = Front(forks_until("holocene"))
     assert front.read("A0", "A2!", "A1") == []
-    assert front.whys == [Why.STAGING_ORDER]
+    assert front.whys == [FrameNotNext]
     assert front.read("A2!") == ["A0 A1 A2"]
 
 
@@ -93,14 +111,14 @@ def size_of_a_channel_after_a_close_that_prunes() -> None:
     """After A1 closes, 210 bytes count, though frame 0 and its 1200 stay; so that 2400 more do not overflow."""
     rules = L1Rules(max_channel_bank_size=2610, read_any_ready_channel=True)
     origin = L1BlockRef(l1_hash(FIRST_L1), FIRST_L1, bytes(32), GENESIS_TIME)
-    trace = Trace()
-    bank = ChannelBank(trace)
+    events = PipelineEvents()
+    bank = ChannelBank(events)
     for frame in frames_of("A0:1000 A2:1000 A1!:10 B0:2200"):
-        bank.take_in(frame, origin, rules)
-    assert [each.reason.why for each in trace.dropped] == [Why.BANK_SUPERSEDED]
+        bank.ingest_frame(frame, origin, rules)
+    assert [type(each.reason) for each in events.drops] == [FrameSuperseded]
     assert len(bank) == 2
-    bank.take_in(frames_of("B1:0")[0], origin, rules)
-    assert trace.dropped[-1].reason.why is Why.BANK_FULL
+    bank.ingest_frame(frames_of("B1:0")[0], origin, rules)
+    assert type(events.drops[-1].reason) is ChannelEvicted
 
 
 @case("differs_d07")
@@ -109,7 +127,7 @@ def when_brotli_is_allowed() -> None:
     forks = forks_until("ecotone", fjord=24)
     body = channel_body([FIRST], Compression.BROTLI)
     assert len(read(body, forks, seconds=24).batches) == 1
-    assert read(body, forks, seconds=12).why is Why.CHANNEL_BROTLI
+    assert read(body, forks, seconds=12).reason_type is BrotliNotAllowed
 
 
 @case("differs_d08")
@@ -120,7 +138,7 @@ def damage_in_the_compressed_stream() -> None:
     for compression in (Compression.ZLIB, Compression.BROTLI):
         body = channel_body([FIRST, long], compression)
         found = read(body[:-200], forks_until("fjord"))
-        assert (len(found.batches), found.why) == (1, Why.STREAM_DAMAGED)
+        assert (len(found.batches), found.reason_type) == (1, StreamDamaged)
 
 
 @case("differs_d09")
@@ -128,7 +146,7 @@ def more_output_than_allowed() -> None:
     long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
     body = channel_body([FIRST, long, long], Compression.ZLIB)
     found = read(body, forks_until("ecotone"))
-    assert (len(found.batches), found.why) == (2, Why.STREAM_LIMIT)
+    assert (len(found.batches), found.reason_type) == (2, StreamLimitExceeded)
 
 
 # --- batches as bytes ----------------------------------------------------------------------------------------------
@@ -136,13 +154,13 @@ def more_output_than_allowed() -> None:
 
 @case("differs_d10")
 def unknown_batch_type() -> None:
-    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", Why.BATCH_TYPE)
+    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", BatchTypeUnknown)
 
 
 @case("differs_d11")
 def transactions_that_cannot_be_restored() -> None:
     bad = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
-    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
 
 
 @case("differs_d12")
@@ -153,13 +171,13 @@ def numbers_not_in_their_shortest_form() -> None:
 @case("differs_d13")
 def short_bit_list() -> None:
     longer: SpanFields = span_fields([[]] * 9)
-    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", Why.SPAN_MALFORMED)
+    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", SpanBatchMalformed)
 
 
 @case("differs_d14")
 def type_byte_zero() -> None:
     bad = span_fields([[Tx(0, raw=b"\x00\xc3\x80\x80\x80")]]).encode()
-    assert kinds(bad, FIRST) == ("a", Why.SPAN_TRANSACTION)
+    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
 
 
 @case("differs_d15")
@@ -201,7 +219,7 @@ def deposit_from_the_batcher() -> None:
 def span_without_a_block_before_it() -> None:
     bench = Bench(forks_until("granite"), safe=1)
     batch = span_fields([[]] * 8, relative_time=0, origin=FIRST_L1, origin_check=l1_hash(FIRST_L1)[:20]).encode()
-    assert bench.span(batch) == (Judgement.UNDECIDED, Why.SPAN_NO_PARENT)
+    assert bench.span(batch) == (BatchValidity.UNDECIDED, SpanParentUnavailable)
 
 
 @case("differs_d19")
@@ -211,7 +229,7 @@ def span_whose_last_epoch_is_gone() -> None:
         chain.append(child(chain[-1].ref, (USER,), FIRST_L1 + epoch))
     bench = Bench(forks_until("granite"), safe=chain, first=2, last=3)
     block = child(bench.safe, (USER,), FIRST_L1 + 1)
-    assert bench.span(span([block])) == (Judgement.UNDECIDED, Why.SPAN_ORIGIN_UNKNOWN)
+    assert bench.span(span([block])) == (BatchValidity.UNDECIDED, SpanOriginUnknown)
 
 
 @case("differs_d20")
@@ -226,11 +244,11 @@ def delta_and_an_overlapping_span() -> None:
 
 @case("differs_d21")
 def undecided_span_in_holocene() -> None:
-    """It is not tried again when its epochs are known."""
+    """It is not tried again when its l1_window are known."""
     world = World(forks_until("holocene"))
     world.mine(*channel("A", span(plan(GENESIS, 20))))
     assert world.run() == []
-    assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
+    assert world.effects() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
     world.mine_until(FIRST_L1 + 5)
     assert world.run() == []
 
@@ -244,7 +262,7 @@ def overlap_with_other_content_in_holocene() -> None:
     chain = plan(GENESIS, 3)
     other = child(chain[1].ref, (OTHER,))
     new = child(other.ref)
-    for overlap_check, blocks, said in ((True, 3, [(Effect.FLUSHED, Why.OVERLAP_TRANSACTIONS)]), (False, 4, [])):
+    for overlap_check, blocks, said in ((True, 3, [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]), (False, 4, [])):
         world = World(forks_until("holocene"), overlap_check=overlap_check)
         world.mine(*channel("A", span(chain)), *channel("B", span([other, new])))
         assert len(world.run()) == blocks
@@ -255,7 +273,7 @@ def overlap_with_other_content_in_holocene() -> None:
 def parent_hash_of_singular_batches_in_holocene() -> None:
     bench = Bench(forks_until("holocene"), safe=1)
     stale = child(child(GENESIS, (OTHER,)).ref)
-    assert bench.singular(stale) == (Judgement.DROP, Why.PARENT_HASH)
+    assert bench.singular(stale) == (BatchValidity.DROP, ParentHashMismatch)
 
 
 @case("differs_d24")
@@ -289,7 +307,7 @@ def malformed_config_log() -> None:
     (data,) = channel("A", FIRST)
     world.mine(data, sender=STRANGER)
     assert len(world.run()) == 1
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    assert world.effects() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
     assert world.deriver.origin_config is not None and world.deriver.origin_config.batcher == STRANGER
 
 
@@ -307,7 +325,7 @@ def two_forks_in_one_l1_step() -> None:
 
 @case("differs_d28")
 def what_the_new_stages_know_at_the_switch() -> None:
-    """A batch in the very block of the switch is judged by it, and the epochs before it are known."""
+    """A batch in the very block of the switch is judged by it, and the l1_window before it are known."""
     blocks = plan(GENESIS, 14)
     world = World(forks_until("granite", holocene=24))
     world.mine()

@@ -10,7 +10,22 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchTypeUnknown,
+    SpanBatchMalformed,
+    SpanPostExecNotAllowed,
+    SpanTransactionInvalid,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import (
+    ActivationBlockNotEmpty,
+    PostExecNotAllowed,
+    TimestampPast,
+    TransactionIsDeposit,
+)
+from rollup_node.stages.derivation.reasons.span import SpanPast
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.attributes import DepositsRefusedError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
@@ -85,7 +100,7 @@ def every_unknown_batch_type() -> None:
     for kind in range(2, 256):
         found = read_batches(FIRST, bytes((kind,)) + FIRST[1:], FIRST, fork=ERAS[kind & 1])
         assert len(found.batches) == 1
-        assert found.reason == Why.BATCH_TYPE(kind=kind)
+        assert found.reason == BatchTypeUnknown(kind=kind)
 
 
 @case("fault_f22")
@@ -93,7 +108,7 @@ def span_cut_off_at_every_byte() -> None:
     encoded = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1]).encode()
     for size in range(1, len(encoded)):
         found = read_batches(FIRST, encoded[:size], FIRST, fork=ERAS[size & 1])
-        assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
+        assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
         assert found.reason is not None and found.reason.values["offset"] <= size
     assert len(read_batches(FIRST, encoded, FIRST, fork="delta").batches) == 3
     damaged_spans_against_the_model()
@@ -161,19 +176,19 @@ def transaction_types_that_do_not_belong() -> None:
     for raw, why, effect in (
         (b"\x00\xc3\x80\x80\x80", None, None),
         (b"\x03\xc3\x80\x80\x80", None, None),
-        (b"\x7e\xc3\x80\x80\x80", Why.TRANSACTION_DEPOSIT, Effect.DROPPED),
-        (b"\x7d\xc3\x80\x80\x80", Why.TRANSACTION_POST_EXEC, Effect.DROPPED),
+        (b"\x7e\xc3\x80\x80\x80", TransactionIsDeposit, DropEffect.DROPPED),
+        (b"\x7d\xc3\x80\x80\x80", PostExecNotAllowed, DropEffect.DROPPED),
     ):
         for fork in ("granite", "holocene"):
-            refused = Why.SPAN_POST_EXEC if raw[0] == 0x7D else Why.SPAN_TRANSACTION
+            refused = SpanPostExecNotAllowed if raw[0] == 0x7D else SpanTransactionInvalid
             bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
             world = World(forks_until(fork))
             world.mine(*channel("A", bad, child(GENESIS, (raw,)).singular), *channel("B", FIRST))
             assert [each.users for each in world.run()] == [(raw,) if why is None else (USER,)]
-            late = Effect.DROPPED if fork == "granite" else Effect.PAST
-            flushed = Effect.FLUSHED if fork == "holocene" else effect
-            second = (late, Why.TIME_OLD) if why is None else (flushed, why)
-            assert world.effects() == [(Effect.DROPPED, refused), second]
+            late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
+            flushed = DropEffect.FLUSHED if fork == "holocene" else effect
+            second = (late, TimestampPast) if why is None else (flushed, why)
+            assert world.effects() == [(DropEffect.DROPPED, refused), second]
 
 
 @case("fault_f24")
@@ -190,7 +205,7 @@ def numbers_of_every_field() -> None:
             assert isinstance(found, SpanBatch) and isinstance(expected, SpanBatch)
             assert list(found.blocks()) == list(expected.blocks())
             for beyond in (b"\xff" * 9 + b"\x02", b"\x80" * 10 + b"\0"):
-                assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).why is Why.SPAN_MALFORMED
+                assert read_batches(good.but(**{name: beyond}).encode(), fork=fork).reason_type is SpanBatchMalformed
 
 
 # --- damaged streams -----------------------------------------------------------------------------------------------
@@ -254,11 +269,11 @@ def spans_over_forks() -> None:
     assert refs(found[:5]) == refs([*blocks, activation, *rest])
     assert [each.output.attributes.min_base_fee for each in found[:4] if each.output] == [None, None, 0, 0]
     assert len(found[2].transactions) == 1 + len(load_bundle("jovian").transactions)
-    assert (len(found), world.effects()) == (6, [(Effect.PAST, Why.SPAN_OLD)])
+    assert (len(found), world.effects()) == (6, [(DropEffect.PAST, SpanPast)])
     filled = World(forks_until("isthmus", jovian=6))
     filled.mine(*channel("A", span(plan(GENESIS, 4))))
     assert refs(filled.run()) == refs(blocks)
-    assert filled.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+    assert filled.effects() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
 
 
 def deposit_log(opaque: bytes, index: int) -> Log:
@@ -283,7 +298,7 @@ def updates_and_deposits() -> None:
     assert len(found) == 6
     assert [len([tx for tx in each.transactions if is_deposit(tx)]) for each in found] == [1] * 5 + [2]
     assert (found[-1].config.gas_limit, found[-1].config.batcher) == (8, STRANGER)
-    assert world.effects() == [(Effect.IGNORED, Why.CONFIG_UPDATE)] * 2
+    assert world.effects() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
     world = World(forks_until("holocene"))
     world.mine(deposits=[good, bad])
     world.mine(*channel("A", span(plan(GENESIS, 6))))
@@ -306,8 +321,8 @@ def a_batcher_that_was_away_for_long() -> None:
         assert all(each.users == () for each in found)
         assert refs(found) == refs(plan(GENESIS, len(found), ()))
         assert found[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
-        late = Effect.DROPPED if fork == "granite" else Effect.PAST
-        assert world.effects() == [(late, Why.TIME_OLD)] * len(built)
+        late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
+        assert world.effects() == [(late, TimestampPast)] * len(built)
         assert all(each.ref.timestamp <= GENESIS_TIME + 12 * 20 for each in found)
 
 
@@ -344,7 +359,7 @@ def upgrade_transactions_in_the_activation_block() -> None:
         if filled:
             assert found[3].transactions[1:] == (*upgrade, USER)
         else:
-            assert world.effects() == [(Effect.FLUSHED, Why.ACTIVATION_FILLED)]
+            assert world.effects() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
 
 
 @case("fault_f39")

@@ -1,7 +1,25 @@
 """The judgement of whole span batches before Holocene (derivation-rules 15)."""
 
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.singular import (
+    DriftEpochNotAdvanced,
+    DriftExceeded,
+    DriftUndecidable,
+    SetCodeNotAllowed,
+    TimestampBeforeOrigin,
+    TimestampPast,
+)
+from rollup_node.stages.derivation.reasons.span import (
+    OverlapBlockUnavailable,
+    OverlapCountMismatch,
+    OverlapEpochMismatch,
+    OverlapTransactionsMismatch,
+    SpanBlockEpochTooOld,
+    SpanBlockEpochUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
@@ -16,12 +34,12 @@ SET_CODE = Tx(4, (b"\x05", b"\x01", b"\x09", b"", [], [])).full()
 FULL, EMPTY = (USER,), ()
 
 
-def drop(why: Why) -> Judged:
-    return Judgement.DROP, why
+def drop(why: type[Reason]) -> Judged:
+    return BatchValidity.DROP, why
 
 
-def undecided(why: Why) -> Judged:
-    return Judgement.UNDECIDED, why
+def undecided(why: type[Reason]) -> Judged:
+    return BatchValidity.UNDECIDED, why
 
 
 def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Planned]:
@@ -43,7 +61,7 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
     """It starts one block back, where the older epoch was still right."""
     bench = Bench(FORKS, safe=along(GENESIS, (0, FULL), (1, FULL)), first=1, last=2, times={1: 3, 2: 4})
     start = bench.block(1)
-    assert judged(bench, along(start, (0, FULL), (0, FULL), (1, FULL))) == drop(Why.FULL_EPOCH_OLD)
+    assert judged(bench, along(start, (0, FULL), (0, FULL), (1, FULL))) == drop(SpanBlockEpochTooOld)
     assert judged(bench, along(start, (1, FULL), (1, FULL))) == ACCEPTED
 
 
@@ -51,13 +69,13 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
 def new_block_with_an_epoch_that_was_given_up() -> None:
     """The window has gone on to the next epoch, the safe head has not."""
     bench = Bench(FORKS, first=1, last=2, times={1: 2, 2: 4})
-    assert judged(bench, along(GENESIS, (0, FULL), (1, FULL))) == drop(Why.FULL_EPOCH_UNKNOWN)
+    assert judged(bench, along(GENESIS, (0, FULL), (1, FULL))) == drop(SpanBlockEpochUnknown)
     assert judged(bench, along(GENESIS, (1, FULL), (1, FULL))) == ACCEPTED
 
 
 @case("full_time_before_origin")
 def block_before_its_origin() -> None:
-    for time, expected in ((5, drop(Why.TIME_BEFORE_ORIGIN)), (4, ACCEPTED)):
+    for time, expected in ((5, drop(TimestampBeforeOrigin)), (4, ACCEPTED)):
         bench = Bench(FORKS, times={1: time})
         assert judged(bench, along(GENESIS, (0, FULL), (1, FULL))) == expected
 
@@ -71,19 +89,19 @@ def drifting(times: dict[int, int], last: int = 2) -> Bench:
 def users_too_far_ahead() -> None:
     bench = drifting({1: 7})
     assert judged(bench, along(GENESIS, (0, FULL), (0, FULL))) == ACCEPTED
-    assert judged(bench, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == drop(Why.DRIFT)
+    assert judged(bench, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == drop(DriftExceeded)
 
 
 @case("full_drift_empty_late")
 def empty_block_while_l1_is_late() -> None:
     rows = ((0, FULL), (0, FULL), (0, EMPTY))
     assert judged(drifting({1: 7}), along(GENESIS, *rows)) == ACCEPTED
-    assert judged(drifting({1: 6}), along(GENESIS, *rows)) == drop(Why.DRIFT_EPOCH)
+    assert judged(drifting({1: 6}), along(GENESIS, *rows)) == drop(DriftEpochNotAdvanced)
 
 
 @case("full_drift_unknown_next")
 def empty_block_before_an_unknown_l1_block() -> None:
-    assert judged(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(Why.DRIFT_UNKNOWN)
+    assert judged(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(DriftUndecidable)
 
 
 @case("full_bit0_lie")
@@ -106,7 +124,7 @@ def first_origin_bit_does_not_count() -> None:
 
     for bit in (0, 1):
         assert bench.span(fields(1, bit).encode(), full=True) == ACCEPTED
-        assert bench.span(fields(0, bit).encode(), full=True) == drop(Why.DRIFT_EPOCH)
+        assert bench.span(fields(0, bit).encode(), full=True) == drop(DriftEpochNotAdvanced)
 
 
 @case("full_setcode_cross_isthmus")
@@ -114,7 +132,7 @@ def transaction_type_by_the_blocks_own_time() -> None:
     """Isthmus comes with the second block."""
     bench = Bench({**FORKS, **forks_until("bedrock", isthmus=4)})
     assert judged(bench, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
-    assert judged(bench, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == drop(Why.TRANSACTION_SET_CODE)
+    assert judged(bench, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == drop(SetCodeNotAllowed)
 
 
 def again(bench: Bench, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:
@@ -127,9 +145,9 @@ def again(bench: Bench, transactions: tuple[bytes, ...] = FULL, epoch: int | Non
 
 @table(
     full_overlap_same=(FULL, None, ACCEPTED),
-    full_overlap_tx_count=((USER, USER), None, drop(Why.OVERLAP_COUNT)),
-    full_overlap_tx_bytes=((OTHER,), None, drop(Why.OVERLAP_TRANSACTIONS)),
-    full_overlap_origin=(FULL, 0, drop(Why.OVERLAP_EPOCH)),
+    full_overlap_tx_count=((USER, USER), None, drop(OverlapCountMismatch)),
+    full_overlap_tx_bytes=((OTHER,), None, drop(OverlapTransactionsMismatch)),
+    full_overlap_origin=(FULL, 0, drop(OverlapEpochMismatch)),
 )
 def overlap(transactions: tuple[bytes, ...], epoch: int | None, expected: Judged) -> None:
     """Block 6 is the first with origin 1."""
@@ -143,7 +161,7 @@ def block_of_the_overlap_is_not_to_be_had() -> None:
     """Whether it is the parent or a block behind it: tried again later, and then accepted."""
     bench = Bench(FORKS, safe=90, first=15, last=17)
     blocks = plan(bench.block(2), 90)
-    for number, why in ((2, Why.SPAN_NO_PARENT), (80, Why.OVERLAP_MISSING)):
+    for number, why in ((2, SpanParentUnavailable), (80, OverlapBlockUnavailable)):
         bench.withheld = {number}
         assert judged(bench, blocks) == undecided(why)
     bench.withheld.clear()
@@ -164,19 +182,19 @@ def other_content_in_holocene() -> None:
         assert refs(found[:3]) == refs(chain)
         if overlap_check:
             assert len(found) == 3
-            assert world.effects() == [(Effect.FLUSHED, Why.OVERLAP_TRANSACTIONS)]
+            assert world.effects() == [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]
         else:
             assert [each.ref.timestamp for each in found[3:]] == [each.ref.timestamp for each in new]
-            assert world.effects() == [(Effect.PAST, Why.TIME_OLD)]
+            assert world.effects() == [(DropEffect.PAST, TimestampPast)]
 
 
 @case("full_all_or_nothing")
 def an_invalid_block_takes_the_span_with_it() -> None:
     """The third block has an epoch whose time has not come; block by block, in Holocene, two are accepted."""
     blocks = along(GENESIS, (0, FULL), (0, FULL), (1, FULL))
-    for fork, accepted, effect in (("granite", 0, Effect.DROPPED), ("holocene", 2, Effect.FLUSHED)):
+    for fork, accepted, effect in (("granite", 0, DropEffect.DROPPED), ("holocene", 2, DropEffect.FLUSHED)):
         world = World(forks_until(fork))
         world.mine()
         world.mine(*channel("A", span(blocks)))
         assert refs(world.run()) == refs(blocks)[:accepted]
-        assert world.effects() == [(effect, Why.TIME_BEFORE_ORIGIN)]
+        assert world.effects() == [(effect, TimestampBeforeOrigin)]

@@ -4,8 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.l1 import (
+    BlobsNotFound,
+    ConfigUpdateMalformed,
+    L1ParentMismatch,
+    SenderNotBatcher,
+)
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.tools.batcher.channels import encode_blob
@@ -54,11 +60,11 @@ def another_parent() -> None:
     origin = world.deriver.origin
     block = world.l1.add(parent=l1_hash(1, "other"))
     world.run()
-    assert world.reset_reason == Why.L1_PARENT(
+    assert world.reset_reason == L1ParentMismatch(
         number=block.header.number, parent=block.header.parent_hash, expected=l1_hash(FIRST_L1 + 1)
     )
     assert world.deriver.origin == origin
-    assert world.effects() == [(Effect.RESET, Why.L1_PARENT)]
+    assert world.effects() == [(DropEffect.RESET, L1ParentMismatch)]
 
 
 @case("l1_batcher_change_same_block")
@@ -70,7 +76,7 @@ def batcher_changes_in_the_block() -> None:
     (by_old,), (by_new,) = channel("A", old.singular), channel("B", new.singular)
     world.mine(updates=[batcher_update(STRANGER)], inbox=[calldata(by_old), calldata(by_new, STRANGER)])
     assert refs(world.run()) == refs([new])
-    assert [each.reason for each in world.dropped] == [Why.SENDER(sender=BATCHER, batcher=STRANGER)]
+    assert [each.reason for each in world.dropped] == [SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
 
 
 @case("l1_bad_config_log")
@@ -81,7 +87,11 @@ def malformed_config_log() -> None:
     world.mine(*channel("A", block.singular), updates=[config_log(0, bytes(95), index=7)])
     assert refs(world.run()) == refs([block])
     (dropped,) = world.dropped
-    assert (dropped.effect, dropped.reason.why, dropped.reason.values["log"]) == (Effect.IGNORED, Why.CONFIG_UPDATE, 7)
+    assert (dropped.effect, type(dropped.reason), dropped.reason.values["log"]) == (
+        DropEffect.IGNORED,
+        ConfigUpdateMalformed,
+        7,
+    )
     assert world.deriver.origin_config is not None and world.deriver.origin_config.batcher == BATCHER
 
 
@@ -99,7 +109,7 @@ def replaced_at_the_same_height() -> None:
     assert world.reset_reason is None
     world.mine()
     world.run()
-    assert world.reset_reason == Why.L1_PARENT(number=world.head, parent=new.header.hash, expected=old.header.hash)
+    assert world.reset_reason == L1ParentMismatch(number=world.head, parent=new.header.hash, expected=old.header.hash)
 
 
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
@@ -179,7 +189,7 @@ def gone_before_its_data_was_had() -> None:
     world.l1.blocks = [world.l1[FIRST_L1], before, *found]
     world.reset(first)
     world.run()
-    assert world.reset_reason is not None and world.reset_reason.why is Why.L1_PARENT
+    assert world.reset_reason is not None and type(world.reset_reason) is L1ParentMismatch
     assert world.deriver.origin == before.ref
 
 
@@ -210,11 +220,11 @@ def nobody_has_the_blobs() -> None:
         async with blobs_running(at.beacon.app()) as asking:
             missing = await asking.until(at.want, lambda answer: isinstance(answer, BlobsUnavailable))
             assert missing.not_found
-            at.world.deriver.blobs_gone(missing.block_hash)
+            at.world.deriver.blobs_not_found(missing.block_hash)
 
     bounded(use)
     at.world.run()
-    assert at.world.reset_reason == Why.BLOBS_GONE(number=at.world.head)
+    assert at.world.reset_reason == BlobsNotFound(number=at.world.head)
 
 
 @case("l1_blob_http_error")

@@ -5,12 +5,17 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.base_batch_stage import Accepted
-from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchChecks, Verdict
+from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch
+from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchVerdict
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.singular import EpochHashMismatch, TimestampPast
+from rollup_node.stages.derivation.reasons.span import PendingSpanMismatch, SpanOriginUnknown
+from rollup_node.stages.derivation.reasons.stages import L1OriginInvalid, SafeOriginMismatch
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.cases import case
@@ -46,7 +51,7 @@ def first_of_two() -> None:
     first, second = child(GENESIS, (OTHER,)), child(GENESIS, (USER,))
     world = after(first.singular, second.singular)
     assert refs(world.run()) == refs([first])
-    assert world.effects() == [(Effect.DROPPED, Why.TIME_OLD)]
+    assert world.effects() == [(DropEffect.DROPPED, TimestampPast)]
 
 
 @case("queue_drop_then_valid")
@@ -54,7 +59,7 @@ def second_where_the_first_is_invalid() -> None:
     first, second = child(GENESIS, (OTHER,), epoch_hash=b"\x99" * 32), child(GENESIS, (USER,))
     world = after(first.singular, second.singular)
     assert refs(world.run()) == refs([second])
-    assert world.effects() == [(Effect.DROPPED, Why.EPOCH_HASH)]
+    assert world.effects() == [(DropEffect.DROPPED, EpochHashMismatch)]
 
 
 @case("queue_undecided_blocks")
@@ -65,11 +70,11 @@ def an_undecided_span_holds_up_the_queue() -> None:
     world = after(span(blocks), child(GENESIS, (OTHER,)).singular)
     for _ in range(2):
         assert world.run() == []
-        assert world.deriver.waiting is not None and world.deriver.waiting.why is Why.SPAN_ORIGIN_UNKNOWN
+        assert world.deriver.stalled_by is not None and type(world.deriver.stalled_by) is SpanOriginUnknown
         world.mine()
     assert refs(world.run()) == refs(blocks)
-    assert world.deriver.waiting is None
-    assert world.effects() == [(Effect.DROPPED, Why.TIME_OLD)]
+    assert world.deriver.stalled_by is None
+    assert world.effects() == [(DropEffect.DROPPED, TimestampPast)]
 
 
 @case("queue_behind_discard")
@@ -86,7 +91,10 @@ def batches_before_the_safe_heads_origin() -> None:
     assert world.l2[20].ref.l1_origin.number == FIRST_L1 + 3
     world.reset(FIRST_L1 + 1, safe=20)
     assert world.run() == []
-    assert world.effects() == [(Effect.DISCARDED, Why.BEHIND), *[(Effect.DROPPED, Why.TIME_OLD)] * 20]
+    assert world.effects() == [
+        (DropEffect.DISCARDED, ChannelBehindSafeHead),
+        *[(DropEffect.DROPPED, TimestampPast)] * 20,
+    ]
     world.mine(*channel("D", second[0].singular))
     assert refs(world.run()) == refs(second)
 
@@ -99,7 +107,7 @@ def nothing_is_derived_in_the_call_that_read_nothing() -> None:
     assert bench.next() is Flow.MORE, "in the queue, for later"
     assert bench.next(first.ref) is Flow.MORE, "the reader had to drop a batch"
     accepted = bench.next(first.ref)
-    assert isinstance(accepted, Accepted) and accepted.batch.timestamp == second.ref.timestamp
+    assert isinstance(accepted, AcceptedBatch) and accepted.batch.timestamp == second.ref.timestamp
 
 
 # --- empty blocks --------------------------------------------------------------------------------------------------
@@ -125,7 +133,7 @@ def data_of_the_last_block_of_the_window_comes_first() -> None:
     assert refs(found) == refs([*blocks, *plan(blocks[-1].ref, 2, ())])
     late = after(blocks[0].singular, at=6, seq_window_size=5)
     assert late.run()[0].users == ()
-    assert late.effects()[0] == (Effect.DROPPED, Why.TIME_OLD)
+    assert late.effects()[0] == (DropEffect.DROPPED, TimestampPast)
 
 
 def ahead_of_l1(**changes: int) -> World:
@@ -152,10 +160,10 @@ def every_epoch_has_a_block() -> None:
 @case("queue_forced_needs_next")
 def no_empty_block_before_the_next_l1_block_is_known() -> None:
     bench = StageBench(BatchQueue, FORKS, last=4, seq_window_size=3)
-    del bench.epochs.blocks[1:]
+    del bench.l1_window.blocks[1:]
     assert bench.next() is Flow.OUT_OF_DATA
-    assert len(bench.epochs) == 1, "the epoch is kept"
-    alone = Epochs(bench.l1.blocks[0])
+    assert len(bench.l1_window) == 1, "the epoch is kept"
+    alone = L1OriginWindow(bench.l1.blocks[0])
     assert alone.empty_batch(GENESIS, bench.l1.last.ref, True, 3, 2) is None
     alone.blocks.append(bench.l1.blocks[1])
     assert alone.empty_batch(GENESIS, bench.l1.last.ref, True, 3, 2) is not None
@@ -196,8 +204,8 @@ def an_epoch_is_left_out() -> None:
     world.mine(*channel("A", block.singular), time=EVERY_SECOND[3])
     for _ in range(2):
         assert world.run() == []
-        assert world.reset_reason is not None and world.reset_reason.why is Why.ORIGIN_PARENT
-        assert world.effects() == [(Effect.RESET, Why.ORIGIN_PARENT)]
+        assert world.reset_reason is not None and type(world.reset_reason) is L1OriginInvalid
+        assert world.effects() == [(DropEffect.RESET, L1OriginInvalid)]
         world.reset(FIRST_L1)
 
 
@@ -208,7 +216,7 @@ def a_safe_head_from_another_l1_chain() -> None:
         world.l2[0] = replace(world.l2[0], ref=msgspec.structs.replace(GENESIS, l1_origin=origin))
         world.mine()
         assert world.run() == []
-        assert world.reset_reason is not None and world.reset_reason.why is Why.EPOCH_MISMATCH
+        assert world.reset_reason is not None and type(world.reset_reason) is SafeOriginMismatch
 
 
 # --- spans ---------------------------------------------------------------------------------------------------------
@@ -228,22 +236,22 @@ def rest_of_a_span_that_does_not_fit() -> None:
     refused = [blocks[1].ref.timestamp]
     world.is_refused = lambda attributes: attributes.timestamp in refused and not refused.clear()
     assert world.run() == []
-    assert world.effects() == [(Effect.DISCARDED, Why.SPAN_REST)]
+    assert world.effects() == [(DropEffect.DISCARDED, PendingSpanMismatch)]
     world.mine(*channel("B", blocks[0].singular))
     assert refs(world.run()) == refs(blocks[:1])
 
 
-class Credulous(BatchChecks):
+class Credulous(SpanBatchChecks):
     """Accepts every span."""
 
-    def span_full(self, *arguments: object) -> Verdict:  # type: ignore[override]
+    def check_full(self, *arguments: object) -> BatchVerdict:  # type: ignore[override]
         return ACCEPTED
 
 
 @case("queue_extraction_error")
 def an_accepted_span_that_cannot_be_used() -> None:
     """The full check rules it out, so that it is a contradiction of our own."""
-    bench = StageBench(BatchQueue, FORKS, last=1, checks=Credulous)
+    bench = StageBench(BatchQueue, FORKS, last=1, span_checks=Credulous)
     bench.feed(span(plan(GENESIS, 20)))
-    with pytest.raises(CriticalError, match="epoch 1003 is not among"):
+    with pytest.raises(CriticalError, match="epoch 1003 of its new blocks is not among"):
         bench.next()

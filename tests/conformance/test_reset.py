@@ -2,8 +2,12 @@
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.singular import TimestampAhead, TimestampPast
+from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits, QueuedBatchPast, StagesReplaced
 from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import (
@@ -47,7 +51,7 @@ def frames_at_the_switch() -> None:
     front.intake.open(block, BATCHER, rules)
     first = front.intake.next_channel(block.ref, rules)
     assert isinstance(first, ReadyChannel) and first.body == b"A0 "
-    assert front.intake.switch(rollup(forks_until("holocene")).schedule().l1(GENESIS_TIME)) == (2, 0)
+    assert front.intake.replace_channels(rollup(forks_until("holocene")).schedule().l1(GENESIS_TIME)) == (2, 0)
     assert front.intake.next_channel(block.ref, rules) is None
 
 
@@ -59,7 +63,7 @@ def half_a_channel_at_the_switch() -> None:
     world.mine(first)
     world.mine(second)
     assert world.run() == []
-    assert world.effects() == [(Effect.DISCARDED, Why.FORK_SWITCH), (Effect.IGNORED, Why.STAGING_NONE)]
+    assert world.effects() == [(DropEffect.DISCARDED, StagesReplaced), (DropEffect.IGNORED, FrameWithoutChannel)]
     world = World(SWITCH)
     world.mine(first, second)
     assert refs(world.run()) == refs(blocks)
@@ -74,13 +78,13 @@ def batches_that_wait_at_the_switch() -> None:
     world.mine(*channel("B", first.singular))
     assert refs(world.run()) == refs([first])
     (dropped,) = world.dropped
-    assert dropped.effect is Effect.DISCARDED
-    assert dropped.reason == Why.FORK_SWITCH(frames=0, channels=0, batches=1)
+    assert dropped.effect is DropEffect.DISCARDED
+    assert dropped.reason == StagesReplaced(frames=0, channels=0, batches=1)
 
 
 @case("reset_holocene_window_kept")
 def epochs_at_the_switch() -> None:
-    """A span of epochs from before the fork, which comes after it."""
+    """A span of l1_window from before the fork, which comes after it."""
     blocks = plan(GENESIS, 14)
     assert {each.ref.l1_origin.number for each in blocks} == {FIRST_L1, FIRST_L1 + 1, FIRST_L1 + 2}
     world = World(SWITCH)
@@ -101,14 +105,14 @@ def two_forks_with_one_l1_block() -> None:
     world.mine_until(FIRST_L1 + 2)
     world.mine(second, first, *channel("B", blocks[0].singular, blocks[14].singular))
     assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.DROPPED, Why.QUEUE_PAST)]
+    assert world.effects() == [(DropEffect.DROPPED, QueuedBatchPast)]
     assert blocks[13].ref.l1_origin.number == FIRST_L1 + 2
     world.reset(FIRST_L1 + 2, safe=14)
     assert refs(world.run()) == refs(blocks[14:])
     assert world.effects() == [
-        (Effect.IGNORED, Why.STAGING_NONE),
-        (Effect.DROPPED, Why.STAGING_REPLACED),
-        (Effect.PAST, Why.TIME_OLD),
+        (DropEffect.IGNORED, FrameWithoutChannel),
+        (DropEffect.DROPPED, StagingChannelReplaced),
+        (DropEffect.PAST, TimestampPast),
     ]
     an_invalid_payload_while_the_stages_are_old()
 
@@ -122,7 +126,7 @@ def an_invalid_payload_while_the_stages_are_old() -> None:
     world.mine_until(FIRST_L1 + 2)
     world.mine(*channel("A", span(blocks), child(empty.ref, (OTHER,)).singular))
     assert refs(world.run()) == refs([*blocks[:13], empty])
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY)]
+    assert world.effects() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
 
 
 @case("reset_reset_pre_holocene")
@@ -139,10 +143,10 @@ def back_before_the_fork() -> None:
     world.reset(FIRST_L1 + 2)
     world.mine(*channel("C", fourth.singular, third.singular))
     assert world.run() == []
-    assert world.effects()[-1] == (Effect.FLUSHED, Why.TIME_AHEAD)
+    assert world.effects()[-1] == (DropEffect.FLUSHED, TimestampAhead)
     world.reset(FIRST_L1, safe=0)
     assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_AHEAD)]
+    assert world.effects() == [(DropEffect.FLUSHED, TimestampAhead)]
 
 
 # --- where reading begins again ------------------------------------------------------------------------------------
@@ -175,14 +179,14 @@ def batcher_changed_behind_the_base() -> None:
     world.mine(second, sender=STRANGER)
     found = world.run()
     assert refs(found) == refs(blocks)
-    assert (Effect.IGNORED, Why.SENDER) in world.effects()
+    assert (DropEffect.IGNORED, SenderNotBatcher) in world.effects()
     at = world.l2[25]
     assert at.ref.l1_origin.number == FIRST_L1 + 4 and at.config.batcher == STRANGER
     base_block = world.l2[1]
     assert base_block.config.batcher == BATCHER
     world.reset(FIRST_L1 + 1, base_block.config, safe=25)
     assert refs(world.run()) == refs(blocks[25:])
-    assert Why.SENDER in world.said(Effect.IGNORED)
+    assert SenderNotBatcher in world.said(DropEffect.IGNORED)
     world.reset(FIRST_L1 + 1, at.config, safe=25)
     assert world.run() == [], "with the safe head's config the first half would be a stranger's"
 

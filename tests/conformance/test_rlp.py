@@ -4,7 +4,20 @@ and 9.4)."""
 import tracemalloc
 import zlib
 
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    BatchEmpty,
+    BatchTypeUnknown,
+    SingularBatchMalformed,
+    SpanBatchMalformed,
+    SpanBatchNotAllowed,
+    SpanTransactionInvalid,
+    StreamItemIsList,
+    StreamLengthNotMinimal,
+    StreamLimitExceeded,
+    StreamTruncated,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
@@ -19,35 +32,35 @@ GOOD_2 = stream([batch(2)])
 AFTER = len(GOOD)
 
 
-def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[Effect, Reason]]]:
+def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[DropEffect, Reason]]]:
     """The numbers of the first blocks of the batches in this stream, and what was dropped."""
     found = read(zlib.compress(output), forks)
     return [time // L2_BLOCK_TIME for time in found.times], [(each.effect, each.reason) for each in found.dropped]
 
 
 @table(
-    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], Why.STREAM_LIST(offset=0)),
-    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], Why.STREAM_LIST(offset=AFTER)),
-    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], Why.STREAM_LENGTH(offset=AFTER)),
-    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], Why.STREAM_LENGTH(offset=0)),
-    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], Why.STREAM_LENGTH(offset=0)),
-    rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], Why.BATCH_EMPTY()),
-    rlp_trunc_header=(GOOD + b"\xb9", [1], Why.STREAM_CUT(offset=AFTER)),
-    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], Why.STREAM_CUT(offset=AFTER)),
-    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], Why.BATCH_TYPE(kind=2)),
+    rlp_list_item=(b"\xc2\x80\x80" + GOOD, [], StreamItemIsList(offset=0)),
+    rlp_good_list_good=(GOOD + b"\xc2\x80\x80" + GOOD_2, [1], StreamItemIsList(offset=AFTER)),
+    rlp_noncanon_81=(GOOD + b"\x81\x05" + GOOD_2, [1], StreamLengthNotMinimal(offset=AFTER)),
+    rlp_b8_short=(b"\xb8\x05hello" + GOOD, [], StreamLengthNotMinimal(offset=0)),
+    rlp_b9_leading_zero=(b"\xb9\x00\x64" + bytes(100) + GOOD, [], StreamLengthNotMinimal(offset=0)),
+    rlp_empty_item=(GOOD + b"\x80" + GOOD_2, [1], BatchEmpty()),
+    rlp_trunc_header=(GOOD + b"\xb9", [1], StreamTruncated(offset=AFTER)),
+    rlp_trunc_payload=(GOOD + GOOD_2[:-1], [1], StreamTruncated(offset=AFTER)),
+    rlp_type_2=(GOOD + stream([b"\2" + batch(2)[1:]]) + GOOD_2, [1], BatchTypeUnknown(kind=2)),
 )
 def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
-    assert blocks(output) == (numbers, [(Effect.ENDED, reason)])
+    assert blocks(output) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @table(
-    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], Why.SINGULAR_MALFORMED),
-    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], Why.SINGULAR_MALFORMED),
-    rlp_bad_span_raw_then_good=(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, [], Why.SPAN_MALFORMED),
+    rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], SingularBatchMalformed),
+    rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], SingularBatchMalformed),
+    rlp_bad_span_raw_then_good=(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, [], SpanBatchMalformed),
 )
-def ends_with_a_malformed_batch(output: bytes, numbers: list[int], why: Why) -> None:
+def ends_with_a_malformed_batch(output: bytes, numbers: list[int], why: type[Reason]) -> None:
     found, dropped = blocks(output)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (numbers, [(Effect.ENDED, why)])
+    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (numbers, [(DropEffect.ENDED, why)])
 
 
 @case("rlp_huge_len")
@@ -59,7 +72,7 @@ def a_length_of_64_bits() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert (found.times, found.reason) == ([2], Why.STREAM_LIMIT(offset=AFTER, limit=100_000_000))
+    assert (found.times, found.reason) == ([2], StreamLimitExceeded(offset=AFTER, limit=100_000_000))
     assert peak < 1_000_000
 
 
@@ -78,9 +91,9 @@ def span_with_type_3() -> bytes:
 @case("rlp_bad_span_derive_then_good")
 def span_that_cannot_be_restored() -> None:
     found, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == (
+    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
         [2],
-        [(Effect.DROPPED, Why.SPAN_TRANSACTION)],
+        [(DropEffect.DROPPED, SpanTransactionInvalid)],
     )
 
 
@@ -88,11 +101,17 @@ def span_that_cannot_be_restored() -> None:
 def span_before_delta() -> None:
     output = stream([span([l2_block(1, EPOCH)])]) + GOOD_2
     found, dropped = blocks(output, BEFORE_DELTA)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([2], [(Effect.DROPPED, Why.SPAN_EARLY)])
+    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
+        [2],
+        [(DropEffect.DROPPED, SpanBatchNotAllowed)],
+    )
     assert blocks(output, ISTHMUS) == ([1, 2], [])
 
 
 @case("rlp_span_raw_bad_pre_delta")
 def malformed_span_before_delta() -> None:
     found, dropped = blocks(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (found, [(effect, reason.why) for effect, reason in dropped]) == ([], [(Effect.ENDED, Why.SPAN_MALFORMED)])
+    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
+        [],
+        [(DropEffect.ENDED, SpanBatchMalformed)],
+    )

@@ -1,8 +1,10 @@
 """Singular batches as bytes (derivation-rules 10): one that is malformed ends the reading of its channel."""
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.reading import SingularBatchMalformed
+from rollup_node.stages.derivation.reasons.singular import TransactionEmpty
 from rollup_node.stages.derivation.tasks import MAX_BATCHES
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
@@ -78,7 +80,7 @@ def ends_the_channel(*malformed: bytes) -> None:
             found = read_batches(ENCODED, encoded, ENCODED, fork=fork)
             assert found.batches == [GOOD]
             (dropped,) = found.dropped
-            assert (dropped.effect, dropped.reason.why) == (Effect.ENDED, Why.SINGULAR_MALFORMED)
+            assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SingularBatchMalformed)
 
 
 @case("single_tx_empty")
@@ -92,7 +94,7 @@ def an_empty_transaction() -> None:
     world.mine(*channel("A", bad.singular, good.singular))
     (derived,) = world.run()
     assert (derived.ref, derived.ref.l1_origin.number) == (good.ref, FIRST_L1)
-    assert world.effects() == [(Effect.DROPPED, Why.TRANSACTION_EMPTY)]
+    assert world.effects() == [(DropEffect.DROPPED, TransactionEmpty)]
 
 
 def test_more_batches_than_one_result_holds() -> None:

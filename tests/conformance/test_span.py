@@ -2,7 +2,9 @@
 transactions cannot be restored are dropped alone."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import GENESIS_TIME, L2_BLOCK_TIME, forks_until
@@ -44,7 +46,7 @@ def ended_at(encoded: bytes) -> int:
     found = read_alike(encoded)
     assert len(found.batches) == 1
     (dropped,) = found.dropped
-    assert (dropped.effect, dropped.reason.why) == (Effect.ENDED, Why.SPAN_MALFORMED)
+    assert (dropped.effect, type(dropped.reason)) == (DropEffect.ENDED, SpanBatchMalformed)
     offset = dropped.reason.values["offset"]
     assert isinstance(offset, int)
     return offset
@@ -55,13 +57,13 @@ def refusal_of(encoded: bytes) -> Reason:
     found = read_alike(encoded)
     assert len(found.batches) == 2
     (dropped,) = found.dropped
-    assert dropped.effect is Effect.DROPPED
+    assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
 
 @case("span_ok_roundtrip")
 def comes_back() -> None:
-    """Encoded by the batcher's library, 40 blocks over several epochs; and blocks of many transactions."""
+    """Encoded by the batcher's library, 40 blocks over several l1_window; and blocks of many transactions."""
     full = (LEGACY.full(27), DYNAMIC.full(), Tx(1, (b"\x05", b"\x09", b"", [[b"\x77" * 20, [b"\x01" * 32]]])).full())
     planned = plan(GENESIS, 40, full)
     batch = span_in(span(planned))
@@ -161,7 +163,7 @@ def data_at_the_limit() -> None:
 @case("span_data_10m_plus")
 def data_beyond_the_limit() -> None:
     found = read(with_data_of(LIMIT + 1), "fjord")
-    assert (len(found.batches), found.why) == (1, Why.SPAN_MALFORMED)
+    assert (len(found.batches), found.reason_type) == (1, SpanBatchMalformed)
 
 
 @table(
@@ -174,7 +176,7 @@ def unknown_type(raw: bytes) -> None:
     span = span_fields([[LEGACY, Tx(raw[0], raw=raw)]])
     assert span.protected_bits == b"\0"
     reason = refusal_of(span.encode())
-    assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
+    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 @case("span_data_type_00")
@@ -184,7 +186,7 @@ def type_byte_zero() -> None:
     with_bits = span_fields([[*[LEGACY] * 8, typed]])
     assert len(with_bits.protected_bits) == 2
     reason = refusal_of(with_bits.encode())
-    assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 8)
+    assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 8)
     first, _ = with_bits.place_of("protected_bits")
     assert ended_at(with_bits.but(protected_bits=b"\0").encode()) == first
 

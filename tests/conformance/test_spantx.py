@@ -1,10 +1,13 @@
-"""Span batches to L2 blocks (derivation-rules 12): whole transactions as the engine takes them, times and epochs.
+"""Span batches to L2 blocks (derivation-rules 12): whole transactions as the engine takes them, times and l1_window.
 
 What is expected is put together by an RLP library from outside."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
-from rollup_node.stages.derivation.pipeline.batch_checks import Judgement
-from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
+from rollup_node.stages.derivation.reasons.reading import SpanPostExecNotAllowed, SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.derivation.reasons.span import SpanEpochTooNew
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
@@ -47,7 +50,7 @@ def refusal_of(encoded: bytes, forks: dict[str, int]) -> Reason:
     found = read_span(encoded, forks)
     assert len(found.batches) == 1
     (dropped,) = found.dropped
-    assert dropped.effect is Effect.DROPPED
+    assert dropped.effect is DropEffect.DROPPED
     return dropped.reason
 
 
@@ -130,7 +133,7 @@ def is_not_restored(*txs: Tx) -> None:
     """The batch is dropped, its channel goes on: also in Holocene."""
     for place, tx in enumerate(txs):
         reason = refusal_of(span_fields([[Tx(2, DYNAMIC), tx]]).encode(), forks_until(ERAS[place % 3]))
-        assert (reason.why, reason.values["index"]) == (Why.SPAN_TRANSACTION, 1)
+        assert (type(reason), reason.values["index"]) == (SpanTransactionInvalid, 1)
 
 
 POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x44" * 20, parity=1)
@@ -140,7 +143,7 @@ POST_EXEC = Tx(0x7D, ([b"\x01", b"\x02"], b"anything"), nonce=9, gas=8, to=b"\x4
 def post_exec_too_early() -> None:
     """Only the block that holds it counts: the span's first is before Lagoon, too."""
     encoded = span_fields([[], [POST_EXEC]], relative_time=96).encode()
-    assert refusal_of(encoded, LAGOON) == Why.SPAN_POST_EXEC(time=GENESIS_TIME + 98)
+    assert refusal_of(encoded, LAGOON) == SpanPostExecNotAllowed(time=GENESIS_TIME + 98)
 
 
 @case("spantx_postexec_slots")
@@ -153,7 +156,7 @@ def post_exec_slots_do_not_matter() -> None:
 
 
 def epochs_of(bits: list[int], origin: int) -> list[int]:
-    """The epochs of the blocks of an otherwise empty span."""
+    """The l1_window of the blocks of an otherwise empty span."""
     span = read_span(span_fields([[]] * len(bits), bits, origin=origin).encode(), forks_until("delta")).batches[0]
     assert isinstance(span, SpanBatch)
     found = [each.epoch_number for each in span.blocks()]
@@ -174,7 +177,7 @@ def epochs_below_zero() -> None:
     encoded = span_fields(
         [[], []], [0, 1], origin=0, parent_check=GENESIS.hash[:20], origin_check=l1_hash(0)[:20]
     ).encode()
-    assert bench.span(bench.decoded(encoded)) == (Judgement.DROP, Why.SPAN_EPOCH_AHEAD)
+    assert bench.span(bench.decoded(encoded)) == (BatchValidity.DROP, SpanEpochTooNew)
 
 
 @case("spantx_time_wrap")

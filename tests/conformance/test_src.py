@@ -18,12 +18,15 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.blobs.process import stage as process
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
-from rollup_node.stages.derivation.pipeline.data_source import DataSource, data_items, wanted_blobs
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
+from rollup_node.stages.derivation.pipeline.data_source import DataSource
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
+from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
@@ -32,7 +35,7 @@ from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until, rollup
 from tests.conformance.kit.intake import Front
-from tests.conformance.kit.notation import item
+from tests.conformance.kit.notation import item, names
 from tests.conformance.kit.signed import BLOB, SIGNER, signed
 from tests.conformance.kit.streams import noise
 
@@ -42,42 +45,45 @@ ROW = 2
 
 
 class Source:
-    """The data source at the first block after genesis. `wanted` are the hashes of the blobs that it wants."""
+    """The data source at the first block after genesis; `needed` are the hashes of the blobs that it needs. Data is
+    in the notation of frames."""
 
     def __init__(self, *inbox: InboxTransaction, forks: dict[str, int] = ECOTONE) -> None:
         front = Front(forks)
         self.block = front.l1.add(*inbox)
         self.rules = front.config.schedule().l1(self.block.header.timestamp)
-        self.trace = Trace()
-        self.source = DataSource(self.trace)
+        self.events = PipelineEvents()
+        self.source = DataSource(self.events)
         self.source.open(self.block, BATCHER, self.rules)
-        self.wanted = tuple(ref.hash for ref in wanted_blobs(data_items(self.block, BATCHER, self.rules)))
+        self.needed = tuple(ref.hash for ref in blob_refs(data_items(self.block, BATCHER, self.rules)))
 
     def take(self, contents: dict[Hash, bytes | None], hashes: Sequence[Hash]) -> bool:
         """Brings contents in this order; whether they are what is needed."""
         answer = [BlobContent(each, contents[each], None if contents[each] else "BL1") for each in hashes]
         return self.source.add_blobs(self.block.header.hash, answer)
 
-    def items(self, **contents: bytes | None) -> list[bytes]:
-        """All items; contents of the blobs H1, H2, H3, None for one that does not decode."""
-        data = {H1: contents.get("h1"), H2: contents.get("h2"), H3: contents.get("h3")}
-        if self.wanted:
+    def items(self, **contents: str | None) -> list[str]:
+        """The frames of all items; contents of the blobs H1, H2, H3, None for one that does not decode."""
+        texts = {H1: contents.get("h1"), H2: contents.get("h2"), H3: contents.get("h3")}
+        data = {key: None if text is None else item(text) for key, text in texts.items()}
+        if self.needed:
             need = self.source.pop()
             assert isinstance(need, NeedBlobs)
-            assert tuple(ref.hash for ref in need.blobs) == self.wanted
-            assert self.take(data, self.wanted)
+            assert tuple(ref.hash for ref in need.blobs) == self.needed
+            assert self.take(data, self.needed)
         found = []
-        while isinstance(popped := self.source.pop(), bytes):
-            found.append(popped)
+        while isinstance(popped := self.source.pop(), ItemFrames):
+            assert popped.drops == ()
+            found.append(names(popped.frames))
         assert popped is None
         return found
 
 
 @case("src_order_mixed")
 def in_the_order_of_the_block() -> None:
-    source = Source(calldata(b"first"), blobs([H1, H2]), calldata(b"last"))
-    assert source.wanted == (H1, H2)
-    assert source.items(h1=b"blob 1", h2=b"blob 2") == [b"first", b"blob 1", b"blob 2", b"last"]
+    source = Source(calldata(item("A0")), blobs([H1, H2]), calldata(item("A3")))
+    assert source.needed == (H1, H2)
+    assert source.items(h1="A1", h2="A2") == ["A0", "A1", "A2", "A3"]
 
 
 @case("src_pre_ecotone_type3")
@@ -90,38 +96,38 @@ def calldata_of_blob_transactions() -> None:
     assert front.read(found) == ["A0"]
 
 
-@table(src_ecotone_boundary=(0, (H1,), b"blob"), src_ecotone_minus1=(1, (), b"calldata"))
-def at_the_fork(seconds_to_go: int, wanted: tuple[Hash, ...], data: bytes) -> None:
+@table(src_ecotone_boundary=(0, (H1,), "B0"), src_ecotone_minus1=(1, (), "A0"))
+def at_the_fork(seconds_to_go: int, needed: tuple[Hash, ...], data: str) -> None:
     forks = forks_until("delta", ecotone=L1_BLOCK_TIME + seconds_to_go)
-    assert Source(blobs([H1], b"calldata"), forks=forks).wanted == wanted
-    assert Source(blobs([H1], b"calldata"), forks=forks).items(h1=b"blob") == [data]
+    assert Source(blobs([H1], item("A0")), forks=forks).needed == needed
+    assert Source(blobs([H1], item("A0")), forks=forks).items(h1="B0") == [data]
 
 
 @case("src_type3_calldata_ignored")
 def calldata_beside_blobs() -> None:
-    source = Source(blobs([H1], b"calldata"))
-    assert source.items(h1=b"blob") == [b"blob"]
+    source = Source(blobs([H1], item("A0")))
+    assert source.items(h1="B0") == ["B0"]
 
 
 @case("src_type3_no_hashes")
 def blob_transaction_without_blobs() -> None:
-    source = Source(blobs([], b"calldata"))
-    assert (source.wanted, source.items()) == ((), [])
+    source = Source(blobs([], item("A0")))
+    assert (source.needed, source.items()) == ((), [])
 
 
 @case("src_dup_hashes")
 def one_blob_twice() -> None:
     source = Source(blobs([H1]), blobs([H1], first=1))
-    assert source.wanted == (H1, H1)
-    assert source.items(h1=b"blob") == [b"blob", b"blob"]
+    assert source.needed == (H1, H1)
+    assert source.items(h1="B0") == ["B0", "B0"]
 
 
 @case("src_bad_blob_between")
 def one_that_does_not_decode() -> None:
     source = Source(blobs([H1, H2, H3]))
-    assert source.items(h1=b"blob 1", h2=None, h3=b"blob 3") == [b"blob 1", b"blob 3"]
-    assert list(source.trace.dropped) == [
-        Dropped(Effect.IGNORED, Why.BLOB(index=1, hash=H2, problem="BL1"), None),
+    assert source.items(h1="A0", h2=None, h3="A2") == ["A0", "A2"]
+    assert list(source.events.drops) == [
+        Dropped(DropEffect.IGNORED, BlobMalformed(index=1, hash=H2, error="BL1"), None),
     ]
 
 

@@ -4,10 +4,26 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Effect, Why
+from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
+from rollup_node.stages.derivation.reasons.reading import ChannelBehindSafeHead
+from rollup_node.stages.derivation.reasons.singular import (
+    EpochHashMismatch,
+    ParentHashMismatch,
+    TimestampAhead,
+    TimestampBeforeOrigin,
+    TimestampPast,
+)
+from rollup_node.stages.derivation.reasons.span import (
+    NewBlockEpochTooOld,
+    OverlapEpochMismatch,
+    SpanOriginUnknown,
+    SpanParentUnavailable,
+)
+from rollup_node.stages.derivation.reasons.stages import PayloadReplacedByDeposits
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, UpdateForkchoice
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core.driver import Driver, Outcome
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
@@ -53,7 +69,7 @@ def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
     assert refs(world.run()) == refs(blocks[6:])
     world = after(*channel("A", span(blocks)), *channel("B", child(blocks[-1].ref).singular))
     assert refs(world.run()) == refs(blocks[:6])
-    assert world.effects() == [(Effect.DISCARDED, Why.BEHIND)]
+    assert world.effects() == [(DropEffect.DISCARDED, ChannelBehindSafeHead)]
     world.mine()
     assert refs(world.run()) == refs(blocks[6:])
 
@@ -61,7 +77,7 @@ def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
 @case("stage_low_window")
 def a_window_of_one_block() -> None:
     bench = StageBench(BatchStage, FORKS)
-    del bench.epochs.blocks[1:]
+    del bench.l1_window.blocks[1:]
     with pytest.raises(CriticalError, match="the L1 window has 1 blocks"):
         bench.next()
 
@@ -73,7 +89,7 @@ def good_blocks_before_a_bad_one_stay() -> None:
     bad = child(blocks[-1].ref, epoch=FIRST_L1 + 1)
     world = after(*channel("A", span([*blocks, bad]), child(blocks[-1].ref).singular))
     assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_BEFORE_ORIGIN)]
+    assert world.effects() == [(DropEffect.FLUSHED, TimestampBeforeOrigin)]
 
 
 @case("stage_flush_keeps_next_tx")
@@ -81,10 +97,10 @@ def next_transaction_after_a_flush() -> None:
     (good,) = plan(GENESIS, 1)
     world = after(*channel("A", BAD.singular, good.singular), *channel("B", child(good.ref).singular, good.singular))
     assert world.run() == []
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH), (Effect.FLUSHED, Why.TIME_AHEAD)]
+    assert world.effects() == [(DropEffect.FLUSHED, EpochHashMismatch), (DropEffect.FLUSHED, TimestampAhead)]
     world = after(*channel("A", BAD.singular, good.singular), *channel("B", good.singular))
     assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH)]
+    assert world.effects() == [(DropEffect.FLUSHED, EpochHashMismatch)]
 
 
 @case("stage_flush_keeps_queue")
@@ -99,7 +115,7 @@ def frames_behind_a_flushed_channel() -> None:
     ]
     world = after(batcher_data(parts))
     assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.FLUSHED, Why.EPOCH_HASH)]
+    assert world.effects() == [(DropEffect.FLUSHED, EpochHashMismatch)]
 
 
 @case("stage_past_keeps_channel")
@@ -107,7 +123,7 @@ def past_batches() -> None:
     blocks = plan(GENESIS, 3)
     world = after(*channel("A", *singulars(blocks[:2])), *channel("B", *singulars(blocks)))
     assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.PAST, Why.TIME_OLD)] * 2
+    assert world.effects() == [(DropEffect.PAST, TimestampPast)] * 2
 
 
 @case("stage_past_bad_hash")
@@ -117,7 +133,7 @@ def past_batch_with_another_parent() -> None:
     assert stale.ref.parent_hash != GENESIS.hash
     world = after(*channel("A", blocks[0].singular, stale.singular, blocks[1].singular))
     assert refs(world.run()) == refs(blocks)
-    assert world.effects() == [(Effect.PAST, Why.TIME_OLD)]
+    assert world.effects() == [(DropEffect.PAST, TimestampPast)]
 
 
 @case("stage_future_flush")
@@ -126,7 +142,7 @@ def a_gap() -> None:
     first, second = plan(GENESIS, 2)
     world = after(*channel("A", second.singular, first.singular), seq_window_size=4)
     assert world.run() == []
-    assert world.effects() == [(Effect.FLUSHED, Why.TIME_AHEAD)]
+    assert world.effects() == [(DropEffect.FLUSHED, TimestampAhead)]
     world.mine_until(FIRST_L1 + 4)
     assert refs(world.run()) == refs(plan(GENESIS, 5, ()))
 
@@ -137,7 +153,7 @@ def another_parent() -> None:
     stale = child(child(GENESIS, (OTHER,)).ref)
     world = after(*channel("A", first.singular, stale.singular, second.singular))
     assert refs(world.run()) == refs([first])
-    assert world.effects() == [(Effect.FLUSHED, Why.PARENT_HASH)]
+    assert world.effects() == [(DropEffect.FLUSHED, ParentHashMismatch)]
 
 
 @case("stage_span_undecided_lost")
@@ -146,7 +162,7 @@ def an_undecided_span() -> None:
     blocks, (good,) = plan(GENESIS, 20), plan(GENESIS, 1, (OTHER,))
     world = after(*channel("A", span(blocks), good.singular))
     assert refs(world.run()) == refs([good])
-    assert world.effects() == [(Effect.LOST, Why.SPAN_ORIGIN_UNKNOWN)]
+    assert world.effects() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
     world.mine_until(FIRST_L1 + 4)
     assert world.run() == []
     a_block_that_could_not_be_had()
@@ -160,7 +176,7 @@ def a_block_that_could_not_be_had() -> None:
     world.withheld = {1}
     world.mine(*channel("B", span(blocks[1:])))
     assert world.run() == []
-    assert world.effects() == [(Effect.LOST, Why.SPAN_NO_PARENT)]
+    assert world.effects() == [(DropEffect.UNDECIDED, SpanParentUnavailable)]
     world.withheld = set()
     world.mine(*channel("C", span(blocks[1:])))
     assert refs(world.run()) == refs(blocks[2:])
@@ -170,7 +186,7 @@ def a_block_that_could_not_be_had() -> None:
 def first_new_block_with_an_old_epoch() -> None:
     """The overlapping block is one that L1 block 1 was new in; the span stays with block 0. The comparison of the
     overlap sees it first, where it is on."""
-    for overlap_check, why in ((False, Why.EXTRACT_EPOCH_OLD), (True, Why.OVERLAP_EPOCH)):
+    for overlap_check, why in ((False, NewBlockEpochTooOld), (True, OverlapEpochMismatch)):
         blocks = plan(GENESIS, 6)
         world = World(FORKS, overlap_check=overlap_check)
         world.mine()
@@ -179,7 +195,7 @@ def first_new_block_with_an_old_epoch() -> None:
         older = child(old.ref, epoch=FIRST_L1)
         world.mine(*channel("B", span([old, older, child(older.ref)]), plan(blocks[-1].ref, 1)[0].singular))
         assert refs(world.run()) == refs(blocks)
-        assert world.effects() == [(Effect.FLUSHED, why)]
+        assert world.effects() == [(DropEffect.FLUSHED, why)]
 
 
 @case("stage_span_then_eof")
@@ -212,7 +228,7 @@ def deposits_only() -> None:
     found = world.run()
     assert refs(found) == refs([blocks[0], empty, third])
     assert all(map(is_deposit, found[1].transactions))
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY)]
+    assert world.effects() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
     the_channel_being_put_together_goes()
 
 
@@ -228,7 +244,10 @@ def the_channel_being_put_together_goes() -> None:
     assert refs(world.run()) == refs(blocks[:6])
     world.mine(second)
     assert [each.ref.parent_hash for each in world.run()] == [blocks[5].ref.hash]
-    assert world.effects() == [(Effect.DISCARDED, Why.DEPOSITS_ONLY), (Effect.IGNORED, Why.STAGING_NONE)]
+    assert world.effects() == [
+        (DropEffect.DISCARDED, PayloadReplacedByDeposits),
+        (DropEffect.IGNORED, FrameWithoutChannel),
+    ]
     world.mine(*channel("C", eighth.singular))
     assert refs(world.run()) == refs([eighth])
 

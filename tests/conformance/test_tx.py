@@ -1,7 +1,10 @@
 """Which L1 transactions carry batches (derivation-rules 3): type, recipient, signature and sender, in this order."""
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Why
+from rollup_node.stages.derivation.reasons.frames import FramesEmpty
+from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import Address
@@ -76,8 +79,8 @@ def ignored(transaction: bytes) -> None:
 def from_a_stranger() -> None:
     found, (dropped,) = read(signed(DYNAMIC_FEE, secret=OTHER_SECRET))
     assert found == ["Z0"]
-    assert dropped.effect is Effect.IGNORED
-    assert dropped.reason == Why.SENDER(sender=OTHER_SIGNER, batcher=SIGNER)
+    assert dropped.effect is DropEffect.IGNORED
+    assert dropped.reason == SenderNotBatcher(sender=OTHER_SIGNER, batcher=SIGNER)
 
 
 @case("tx_author_is_inbox")
@@ -103,7 +106,7 @@ def failed_on_l1() -> None:
 @case("tx_empty_data")
 def without_data() -> None:
     found, (dropped,) = read(signed(DYNAMIC_FEE, data=b""))
-    assert (found, dropped.reason) == (["Z0"], Why.FRAMES_EMPTY())
+    assert (found, dropped.reason) == (["Z0"], FramesEmpty())
 
 
 @case("tx_empty_block")

@@ -7,7 +7,14 @@ import zlib
 
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import (
+    BrotliNotAllowed,
+    CompressionUnknown,
+    StreamDamaged,
+    StreamLimitExceeded,
+    ZlibHeaderInvalid,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import L2_BLOCK_TIME, forks_until
 from tests.conformance.kit.reading import read
@@ -59,11 +66,11 @@ def opened(body: bytes, forks: dict[str, int]) -> None:
 
 
 def bad_header(body: bytes) -> tuple[bytes, Reason]:
-    return body, Why.CHANNEL_ZLIB_HEADER(header=body[:6])
+    return body, ZlibHeaderInvalid(header=body[:6])
 
 
 @table(
-    zip_first_byte_02=(b"\2" + compressed(TWO), Why.CHANNEL_COMPRESSION(first=2)),
+    zip_first_byte_02=(b"\2" + compressed(TWO), CompressionUnknown(first=2)),
     zip_first_byte_28=bad_header(bytes.fromhex("28b52ffd") + compressed(TWO)),
     zip_nibble_15=bad_header(with_header(zlib_header(0x7F), compressed(TWO))),
     zip_cinfo_8=bad_header(with_header(zlib_header(0x88), compressed(TWO))),
@@ -79,7 +86,7 @@ def not_opened(body: bytes, reason: Reason) -> None:
 @case("zip_brotli_pre_fjord")
 def brotli_too_early() -> None:
     found = read(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
-    assert (found.batches, found.why) == ([], Why.CHANNEL_BROTLI)
+    assert (found.batches, found.reason_type) == ([], BrotliNotAllowed)
 
 
 @case("zip_brotli_at_fjord")
@@ -110,7 +117,7 @@ def brotli_by_the_time_of_l1() -> None:
 def wrong_checksum(of_items: tuple[int, ...], left: list[int]) -> None:
     body = wrong_sum(compressed(sizes(*of_items)))
     assert survivors(body) == left
-    assert read(body, FJORD).why is Why.STREAM_DAMAGED
+    assert read(body, FJORD).reason_type is StreamDamaged
     assert CHECKSUM in str(read(body, FJORD).reason)
 
 
@@ -206,7 +213,7 @@ def output_before_error(body: bytes) -> bytes | None:
 )
 def damaged_brotli(body: bytes, left: list[int]) -> None:
     assert survivors(body) == left
-    assert read(body, FJORD).why is Why.STREAM_DAMAGED
+    assert read(body, FJORD).reason_type is StreamDamaged
 
 
 @case("zip_brotli_large_window")
@@ -215,7 +222,7 @@ def large_window() -> None:
     encoded = large_window_stream(stream(TWO))
     assert encoded[0] == 0x11
     found = read(b"\1" + encoded, FJORD)
-    assert (found.batches, found.why) == ([], Why.STREAM_DAMAGED)
+    assert (found.batches, found.reason_type) == ([], StreamDamaged)
 
 
 def large_window_stream(data: bytes) -> bytes:
@@ -247,11 +254,11 @@ def head_size(whole: int) -> int:
 
 @table(
     zip_limit_exact=(megabytes(10), 10, None),
-    zip_limit_minus1=(megabytes(9, 1_000_001), 9, Why.STREAM_LIMIT(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_minus1=(megabytes(9, 1_000_001), 9, StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
     zip_limit_in_header=(
         megabytes(9, 999_998, 1_000_000),
         10,
-        Why.STREAM_LIMIT(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
+        StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
     ),
 )
 def at_the_limit(items: list[bytes], left: int, reason: Reason | None) -> None:
@@ -266,7 +273,7 @@ def larger_from_fjord() -> None:
     body = compressed([sized(4_999_996, number, zeros) for number in range(1, 11)], level=1)
     schedule = forks_until("ecotone", fjord=24)
     before, after = read(body, schedule, seconds=12), read(body, schedule, seconds=24)
-    assert (before.times, before.why) == ([2, 4], None)
+    assert (before.times, before.reason_type) == ([2, 4], None)
     assert (after.times, after.dropped) == ([2 * number for number in range(1, 11)], [])
 
 

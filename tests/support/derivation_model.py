@@ -344,7 +344,7 @@ class Model:
         """PX1 to PX12."""
         if not self.window:
             return "undecided"
-        start, end = span.epochs[0], span.epochs[-1]
+        start, end = span.l1_window[0], span.l1_window[-1]
         origin: L1 | None = self.window[0]
         if start == self.window[0].number + 1:
             origin = self._known(start)
@@ -354,7 +354,7 @@ class Model:
             return "drop"
         if span.time > self.next_time:
             return "drop" if self._strict(inclusion) else "future"
-        if self._time(span, len(span.epochs) - 1) < self.next_time:
+        if self._time(span, len(span.l1_window) - 1) < self.next_time:
             return "past" if self._strict(inclusion) else "drop"
         overlaps = span.time < self.next_time
         if overlaps and (span.time > self.safe.time or (self.safe.time - span.time) % self.chain.block_time):
@@ -377,14 +377,14 @@ class Model:
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
             return verdict
-        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+        for place, (epoch, txs) in enumerate(zip(span.l1_window, span.txs, strict=True)):
             time = self._time(span, place)
             if time <= self.safe.time:
                 continue
             origin = self._known(epoch)
             if epoch < self.safe.epoch or origin is None or time < origin.time:
                 return "drop"
-            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.epoch + 1
+            advanced = epoch > span.l1_window[place - 1] if place else epoch == parent.epoch + 1
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
@@ -397,14 +397,14 @@ class Model:
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
-            if (block.users, block.epoch) != (span.txs[place], span.epochs[place]):
+            if (block.users, block.epoch) != (span.txs[place], span.l1_window[place]):
                 return "drop"
         return "accept"
 
     def _extract(self, span: Span) -> list[Single] | None:
         """X1 to X4."""
         found: list[Single] = []
-        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
+        for place, (epoch, txs) in enumerate(zip(span.l1_window, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
                 if epoch < self.safe.epoch or self._known(epoch) is None:
                     return None

@@ -31,12 +31,12 @@ class Single:
 
 @dataclass(frozen=True)
 class Span:
-    """A span batch: the epochs and transactions of its blocks, the first at `time`."""
+    """A span batch: the l1_window and transactions of its blocks, the first at `time`."""
 
     time: int
     parent_check: bytes
     origin_check: bytes
-    epochs: tuple[int, ...]
+    l1_window: tuple[int, ...]
     txs: tuple[tuple[bytes, ...], ...]
 
 

@@ -1,9 +1,9 @@
 """The stages from data items to complete channels, driven by L1 blocks."""
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.pipeline.ingestion import Intake
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Why
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import InboxTransaction
 from tests.conformance.kit.chain import BATCHER, FIRST_L1, L1, rollup
@@ -19,13 +19,13 @@ class Front:
         self.batcher = BATCHER
         self.dropped: list[Dropped] = []
         self._schedule = self.config.schedule()
-        self._trace = Trace()
-        self.intake = Intake(self._schedule.l1(self.l1.last.header.timestamp), self._trace)
+        self._events = PipelineEvents()
+        self.intake = FrameIngestion(self._schedule.l1(self.l1.last.header.timestamp), self._events)
 
     @property
-    def whys(self) -> list[Why]:
+    def whys(self) -> list[type[Reason]]:
         """The reasons of what was dropped since this was asked last."""
-        found, self.dropped = [each.reason.why for each in self.dropped], []
+        found, self.dropped = [type(each.reason) for each in self.dropped], []
         return found
 
     def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:
@@ -41,8 +41,8 @@ class Front:
         while (channel := self.intake.next_channel(block.ref, rules)) is not None:
             assert isinstance(channel, ReadyChannel)
             found.append(channel)
-        self.dropped.extend(self._trace.dropped)
-        self._trace.dropped.clear()
+        self.dropped.extend(self._events.drops)
+        self._events.drops.clear()
         assert number is None or block.header.number == FIRST_L1 + number
         return found
 

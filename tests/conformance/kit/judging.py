@@ -5,18 +5,20 @@ from typing import Any
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, Judgement, Verdict
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity, BatchVerdict
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
+from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
 from tests.conformance.kit.chain import FIRST_L1, L1, rollup
 from tests.conformance.kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
 
-Judged = tuple[Judgement, Why | None]
-ACCEPTED: Judged = (Judgement.ACCEPT, None)
+Judged = tuple[BatchValidity, type[Reason] | None]
+ACCEPTED: Judged = (BatchValidity.ACCEPT, None)
 DEPOSIT = b"\x7e\xc0"
 
 
@@ -40,14 +42,15 @@ class Bench:
         self.included = last if included is None else included
         while len(self.l1.blocks) <= max(last, self.included):
             self.l1.add(time=(times or {}).get(len(self.l1.blocks)))
-        self.epochs = Epochs(self.l1.blocks[0])
-        self.epochs.blocks = self.l1.blocks[first : last + 1]
+        self.l1_window = L1OriginWindow(self.l1.blocks[0])
+        self.l1_window.blocks = self.l1.blocks[first : last + 1]
         self.chain = plan(GENESIS, safe) if isinstance(safe, int) else list(safe)
         self.safe: L2BlockRef = self.chain[-1].ref if self.chain else GENESIS
         self.withheld: set[int] = set()
         self.asked: list[NeedL2Blocks] = []
-        self._safe_chain = SafeChain()
-        self._checks = BatchChecks(self.config, self.config.schedule(), self._safe_chain)
+        self._overlap_blocks = OverlapBlocks()
+        self._singular_checks = SingularBatchChecks(self.config, self.config.schedule())
+        self._span_checks = SpanBatchChecks(self.config, self.config.schedule(), self._overlap_blocks)
 
     @property
     def inclusion(self) -> L1BlockRef:
@@ -72,19 +75,19 @@ class Bench:
         """What becomes of a singular batch."""
         if isinstance(batch, Planned):
             batch = _singular(self.decoded(batch.singular))
-        return _judged(self._checks.singular(batch, self.epochs, self.safe, self.inclusion))
+        return _judged(self._singular_checks.check(batch, self.l1_window, self.safe, self.inclusion))
 
     def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> Judged:
         """What becomes of a span batch by the first part of the checks, or by all of them."""
         if isinstance(batch, bytes):
             batch = self.decoded(batch)
         assert isinstance(batch, SpanBatch)
-        check = self._checks.span_full if full else self._checks.span_prefix
-        self._safe_chain.begin()
+        check = self._span_checks.check_full if full else self._span_checks.check_prefix
+        self._overlap_blocks.begin_check()
         self.asked.clear()
-        while isinstance(verdict := check(batch, self.epochs, self.safe, self.inclusion), NeedL2Blocks):
+        while isinstance(verdict := check(batch, self.l1_window, self.safe, self.inclusion), NeedL2Blocks):
             self.asked.append(verdict)
-            assert self._safe_chain.add(verdict.first, verdict.last, self._contents(verdict))
+            assert self._overlap_blocks.add(verdict.first, verdict.last, self._contents(verdict))
         return _judged(verdict)
 
     def _contents(self, need: NeedL2Blocks) -> list[L2BlockContent] | None:
@@ -103,5 +106,5 @@ def _singular(batch: SingularBatch | SpanBatch) -> SingularBatch:
     return batch
 
 
-def _judged(verdict: Verdict) -> Judged:
-    return verdict.judgement, None if verdict.reason is None else verdict.reason.why
+def _judged(verdict: BatchVerdict) -> Judged:
+    return verdict.validity, None if verdict.reason is None else type(verdict.reason)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Reason, Why
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import run
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 from tests.conformance.kit.notation import channel_id
@@ -30,9 +30,9 @@ class Read(NamedTuple):
         ]
 
     @property
-    def why(self) -> Why | None:
+    def reason_type(self) -> type[Reason] | None:
         """The one reason for which something was dropped, None if nothing was."""
-        return self.reason and self.reason.why
+        return None if self.reason is None else type(self.reason)
 
     @property
     def reason(self) -> Reason | None:
@@ -45,10 +45,10 @@ class Read(NamedTuple):
 
 def read(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_BLOCK_TIME) -> Read:
     """Reads a channel body at an L1 block so many seconds after genesis."""
-    config, trace = rollup(forks), Trace()
+    config, events = rollup(forks), PipelineEvents()
     time = GENESIS_TIME + seconds
     rules = config.schedule().l1(time)
-    reader = ChannelReader(config.schedule(), span_rules(config), trace)
+    reader = ChannelReader(config.schedule(), span_rules(config), events)
     reader.open(ReadyChannel(channel_id("A"), body), rules)
     batches = []
     while (popped := reader.pop(rules, time)) is not Flow.OUT_OF_DATA:
@@ -57,4 +57,4 @@ def read(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_BLOCK_TI
         elif not isinstance(popped, Flow):
             batches.append(popped)
     assert reader.channel is None
-    return Read(batches, list(trace.dropped))
+    return Read(batches, list(events.drops))

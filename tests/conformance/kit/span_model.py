@@ -88,12 +88,12 @@ def read(data: bytes, block_time: int) -> Model:
     if any(each > LIMIT for each in counts) or sum(counts) > LIMIT:
         raise Malformed("transactions")
     txs = _transactions(source, sum(counts))
-    epochs = [origin]
+    l1_window = [origin]
     for bit in origin_bits[:0:-1]:
-        epochs.insert(0, (epochs[0] - bit) % U64)
+        l1_window.insert(0, (l1_window[0] - bit) % U64)
     blocks = []
     for place, each in enumerate(counts):
-        blocks.append(((relative + place * block_time) % U64, epochs[place], tuple(txs[:each])))
+        blocks.append(((relative + place * block_time) % U64, l1_window[place], tuple(txs[:each])))
         del txs[:each]
     return Model(blocks, parent_check, origin_check)
 

@@ -5,15 +5,16 @@ from typing import Any
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.base_batch_stage import Outcome, StageParts
-from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks
+from rollup_node.stages.derivation.pipeline.base_batch_stage import BatchStageContext, StageOutput
 from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
-from rollup_node.stages.derivation.pipeline.events import Trace
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow
-from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
+from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.chain import L1, rollup
 from tests.conformance.kit.worlds import DEFAULTS, GENESIS
@@ -25,13 +26,13 @@ class ListSource:
     def __init__(self) -> None:
         self.items: deque[SingularBatch | SpanBatch | Flow] = deque()
 
-    def pull(self) -> SingularBatch | SpanBatch | Flow:
+    def next_batch(self) -> SingularBatch | SpanBatch | Flow:
         return self.items.popleft() if self.items else Flow.OUT_OF_DATA
 
-    def skip(self) -> None:
+    def discard_block(self) -> None:
         self.items.clear()
 
-    def flush(self) -> None:
+    def flush_channel(self) -> None:
         self.items.clear()
 
 
@@ -43,27 +44,28 @@ class StageBench:
         stage: type[BatchQueue] | type[BatchStage],
         forks: dict[str, int],
         last: int = 1,
-        checks: type[BatchChecks] = BatchChecks,
+        span_checks: type[SpanBatchChecks] = SpanBatchChecks,
         **changes: Any,
     ) -> None:
         self.config = rollup(forks, **(DEFAULTS | changes))
         self.l1 = L1()
         self.l1.skip(last)
-        self.epochs = Epochs(self.l1.blocks[0])
+        self.l1_window = L1OriginWindow(self.l1.blocks[0])
         self.source = ListSource()
-        safe_chain = SafeChain()
-        parts = StageParts(
+        overlap_blocks = OverlapBlocks()
+        parts = BatchStageContext(
             self.config,
-            checks(self.config, self.config.schedule(), safe_chain),
-            self.epochs,
-            safe_chain,
+            SingularBatchChecks(self.config, self.config.schedule()),
+            span_checks(self.config, self.config.schedule(), overlap_blocks),
+            self.l1_window,
+            overlap_blocks,
             self.source,
-            Trace(),
+            PipelineEvents(),
             True,
         )
         self.stage = stage(parts)
         for block in self.l1.blocks:
-            self.epochs.observe(block, GENESIS)
+            self.l1_window.advance_origin(block, GENESIS)
 
     def feed(self, *items: bytes | Flow) -> None:
         """Puts encoded batches at the end of the list."""
@@ -72,6 +74,6 @@ class StageBench:
             assert isinstance(batch, SingularBatch | SpanBatch | Flow)
             self.source.items.append(batch)
 
-    def next(self, parent: L2BlockRef = GENESIS) -> Outcome:
+    def next(self, parent: L2BlockRef = GENESIS) -> StageOutput:
         """One step of the stage at the newest L1 block."""
         return self.stage.next(parent, self.l1.last)

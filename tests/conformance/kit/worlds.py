@@ -18,8 +18,9 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
+from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.attributes import config_after, deposits_only
 from rollup_node.stages.protocol.config import ChainOpConfig, SystemConfig
@@ -171,15 +172,15 @@ class World:
         """Why the deriver wants a new start, if it does."""
         return self.last.reason if isinstance(self.last, NeedReset) else None
 
-    def said(self, *effects: Effect) -> list[Why]:
+    def said(self, *effects: DropEffect) -> list[type[Reason]]:
         """What was dropped since the last look, and forgets it; only with these effects if some are named."""
-        found = [each.reason.why for each in self.dropped if not effects or each.effect in effects]
+        found = [type(each.reason) for each in self.dropped if not effects or each.effect in effects]
         self.dropped.clear()
         return found
 
-    def effects(self) -> list[tuple[Effect, Why]]:
+    def effects(self) -> list[tuple[DropEffect, type[Reason]]]:
         """As `said`, with the effects."""
-        found = [(each.effect, each.reason.why) for each in self.dropped]
+        found = [(each.effect, type(each.reason)) for each in self.dropped]
         self.dropped.clear()
         return found
 
@@ -263,7 +264,7 @@ class World:
         attributes = output.attributes
         if self.is_refused(attributes):
             self._take_back_pending()
-            self.deriver.refused()
+            self.deriver.attributes_refused()
             return
         if self.is_invalid(attributes):
             attributes = deposits_only(attributes)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.node.inspect import decoding
-from rollup_node.node.inspect.decoding import READERS, Decoder, DecodingRules, Found, Outcome, Trouble
+from rollup_node.node.inspect.decoding import READERS, DecodeFailure, Decoder, DecoderOutput, DecodingRules, FoundBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.protocol.blob_codec import BLOB_SIZE
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -28,7 +28,7 @@ def _body(*batches: bytes, brotli: bool = False) -> bytes:
     return channel_body(batches, Compression.BROTLI if brotli else Compression.ZLIB)
 
 
-def _outcomes(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[Outcome]:
+def _outcomes(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[DecoderOutput]:
     decoder = Decoder(rules, kind)
     found = [outcome for number, data in enumerate(files) for outcome in decoder.read(f"f{number}", data)]
     return [*found, *decoder.finish()]
@@ -37,7 +37,9 @@ def _outcomes(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[O
 def _told(kind: str, *files: bytes, rules: DecodingRules = WIDEST) -> list[str]:
     """Batches as their first timestamps, troubles as rule and place."""
     return [
-        str(outcome.batch.first_timestamp) if isinstance(outcome, Found) else f"{outcome.rule} at {outcome.place}"
+        str(outcome.batch.first_timestamp)
+        if isinstance(outcome, FoundBatch)
+        else f"{outcome.rule} at {outcome.position}"
         for outcome in _outcomes(kind, *files, rules=rules)
     ]
 
@@ -54,8 +56,8 @@ def test_frames_are_joined_per_channel_in_any_order() -> None:
         batcher_data([Frame(B, 0, second, True), Frame(A, 0, first[:half], False)]),
     ]
     found = _outcomes("data", *files)
-    assert [outcome.batch.first_timestamp for outcome in found if isinstance(outcome, Found)] == [1004, 1000, 1002]
-    assert [(outcome.place.files, outcome.place.channel) for outcome in found] == [
+    assert [outcome.batch.first_timestamp for outcome in found if isinstance(outcome, FoundBatch)] == [1004, 1000, 1002]
+    assert [(outcome.position.files, outcome.position.channel) for outcome in found] == [
         (("f1",), B),
         (("f0", "f1"), A),
         (("f0", "f1"), A),
@@ -117,8 +119,8 @@ def test_places_and_rules(kind: str, data: bytes, told: list[str]) -> None:
 
 def test_texts_name_the_rule() -> None:
     outcome = _outcomes("data", b"\7")[0]
-    assert isinstance(outcome, Trouble)
-    assert outcome.text == "frames ignored: unknown version 7 (rule P2)"
+    assert isinstance(outcome, DecodeFailure)
+    assert outcome.text == "frames ignored: unknown version 7 [P2]"
 
 
 def test_a_batch_refused_alone_does_not_end_its_channel(made: Any) -> None:
@@ -178,7 +180,7 @@ def test_transactions_that_come_too_early_are_told() -> None:
 def test_any_bytes_end_in_batches_and_troubles(kind: str, files: list[bytes], compress: bool) -> None:
     files = [zlib.compress(data) if compress else data for data in files]
     for outcome in _outcomes(kind, *files):
-        if isinstance(outcome, Trouble):
+        if isinstance(outcome, DecodeFailure):
             assert outcome.rule in outcome.text and "\n" not in outcome.text
     if files:
         assert _outcomes(kind, *files)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from rollup_node.node.inspect.listed_batch import ListedBatch
-from rollup_node.node.inspect.listing import Listing
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.node.inspect.batch_summary import BatchSummary
+from rollup_node.node.inspect.listing import BatchListing
+from rollup_node.stages.derivation.reasons.reason import Dropped
 
 
-def _listed(recording: Any, numbers: list[int], batcher: bytes | None = None) -> list[ListedBatch | Dropped]:
-    listing = Listing(recording.config, recording.l1_blocks[numbers[0]], batcher)
-    found: list[ListedBatch | Dropped] = []
+def _listed(recording: Any, numbers: list[int], batcher: bytes | None = None) -> list[BatchSummary | Dropped]:
+    listing = BatchListing(recording.config, recording.l1_blocks[numbers[0]], batcher)
+    found: list[BatchSummary | Dropped] = []
     for number in numbers:
         blobs = listing.open(recording.l1_blocks[number])
         found += listing.batches(recording.contents(blobs))
@@ -18,7 +18,7 @@ def _listed(recording: Any, numbers: list[int], batcher: bytes | None = None) ->
 
 def test_all_26_spans(recording: Any) -> None:
     found = _listed(recording, sorted(recording.l1_blocks))
-    batches = [each for each in found if isinstance(each, ListedBatch)]
+    batches = [each for each in found if isinstance(each, BatchSummary)]
     assert batches == found, "nothing was dropped"
     assert [
         (each.inclusion, each.channel.hex(), each.blocks, each.transactions, each.parent.hex(), each.digest.hex())
@@ -46,21 +46,21 @@ def test_all_26_spans(recording: Any) -> None:
 def test_another_batcher_has_none(recording: Any) -> None:
     found = _listed(recording, sorted(recording.l1_blocks)[:20], b"\x01" * 20)
     assert found
-    assert all(isinstance(each, Dropped) and each.reason.rule.id == "F4" for each in found)
+    assert all(isinstance(each, Dropped) and each.reason.rule == "BF4" for each in found)
 
 
 def test_invalid_batches_are_listed_too(made: Any) -> None:
     world = made.World(made.forks_to("holocene"))
     world.put_batches(0, world.singular(5, 3, parent=bytes(32)), b"\x07", channel=b"B" * 16)
     world.put_batches(1, world.singular(1, 0, made.USER), world.span(1, 7))
-    listing = Listing(world.config, world.l1(0))
+    listing = BatchListing(world.config, world.l1(0))
     found: list[Any] = []
     for number in (0, 1):
         assert listing.open(world.l1(number)) == ()
         found += listing.batches(())
     assert [getattr(each, "kind", str(getattr(each, "label", ""))) for each in found] == [
         "singular",
-        "BE3 batch_type",
+        "BE3 batch_type_unknown",
         "singular",
         "span",
     ]

@@ -54,6 +54,6 @@ def test_what_does_not_decode_is_told_with_its_block_and_rule(made: Any, tmp_pat
     out, err = asyncio.run(_list(world, 4, tmp_path))
     assert [(line["inclusion"], line["kind"]) for line in map(json.loads, out)] == [(1, "singular"), (3, "span")]
     assert err == [
-        "rollup-node: L1 1: batch ended the reading of its channel: unknown batch type 7 (rule BE3)",
-        "rollup-node: L1 2: frames ignored: unknown version 5 (rule P2)",
+        "rollup-node: L1 1: channel ended early: unknown batch type 7 [BE3]",
+        "rollup-node: L1 2: frames ignored: unknown version 5 [P2]",
     ]

@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol import rlp
@@ -206,7 +206,7 @@ class World:
         refs = []
         for item in items:
             content_hash = b"\x01" + keccak256(item if item is not None else b"bad")[1:]
-            refused = "made up (rule BL1)" if item is None else None
+            refused = "made up [BL1]" if item is None else None
             self.blobs[content_hash] = BlobContent(content_hash, item, refused)
             refs.append(BlobRef(len(refs), content_hash))
         self.inbox.setdefault(number, []).append(InboxTransaction(3, sender, data, tuple(refs)))
@@ -230,11 +230,11 @@ class World:
     def singular(self, number: int, epoch: int, *transactions: bytes, **changes: Any) -> bytes:
         return singular_batch(self.block(number, epoch, *transactions, **changes))
 
-    def span(self, first: int, *epochs: int, transactions: Any = ()) -> bytes:
-        """A span from block `first` on with these epochs; `transactions` is a list per block."""
-        lists = list(transactions) + [()] * (len(epochs) - len(transactions))
-        blocks = [self.block(first + at, epoch, *lists[at]) for at, epoch in enumerate(epochs)]
-        parent = self.chain[first - 1].ref.l1_origin.number if first - 1 in self.chain else epochs[0]
+    def span(self, first: int, *l1_window: int, transactions: Any = ()) -> bytes:
+        """A span from block `first` on with these l1_window; `transactions` is a list per block."""
+        lists = list(transactions) + [()] * (len(l1_window) - len(transactions))
+        blocks = [self.block(first + at, epoch, *lists[at]) for at, epoch in enumerate(l1_window)]
+        parent = self.chain[first - 1].ref.l1_origin.number if first - 1 in self.chain else l1_window[0]
         return span_batch(blocks, GENESIS_TIME, parent)
 
     def extend(self, count: int, epoch: int, *transactions: bytes) -> None:
@@ -321,9 +321,9 @@ def told(outputs: list[Any]) -> list[str]:
             users = sum(not transaction.startswith(b"\x7e") for transaction in output.attributes.transactions)
             found.append(f"{number}+{users}")
         elif isinstance(output, Dropped):
-            found.append(f"{output.effect.name.lower()} {output.reason.rule.id}")
+            found.append(f"{output.effect.name.lower()} {output.reason.rule}")
         elif isinstance(output, NeedReset):
-            found.append(f"reset {output.reason.rule.id}")
+            found.append(f"reset {output.reason.rule}")
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock
 from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
@@ -365,7 +365,7 @@ class Machine(RuleBasedStateMachine):
                 self.played.mine(step)
             self.played.world.run()
             assert self.played.world.reset_reason is not None
-            assert self.played.world.reset_reason.why is Why.L1_PARENT
+            assert type(self.played.world.reset_reason) is L1ParentMismatch
         self.played.reset(min(safe, len(self.played.world.l2) - 1))
         self.tip = self.played.world.safe
         self.look()
@@ -396,9 +396,9 @@ def _single(block: Planned) -> Single:
 
 def _span(blocks: Sequence[Planned]) -> Span:
     first, last = blocks[0].ref, blocks[-1].ref
-    epochs = tuple(each.ref.l1_origin.number for each in blocks)
+    l1_window = tuple(each.ref.l1_origin.number for each in blocks)
     txs = tuple(each.transactions for each in blocks)
-    return Span(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
+    return Span(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], l1_window, txs)
 
 
 def _spoiled(batch: Single | Span, what: str, value: Any) -> Single | Span:
@@ -421,13 +421,13 @@ def _spoiled(batch: Single | Span, what: str, value: Any) -> Single | Span:
         case "hash":
             return replace(batch, origin_check=value[:20])
         case "epoch":
-            last = batch.epochs[-1] + value
-            return replace(batch, epochs=tuple(e + value for e in batch.epochs), origin_check=l1_hash(last)[:20])
+            last = batch.l1_window[-1] + value
+            return replace(batch, l1_window=tuple(e + value for e in batch.l1_window), origin_check=l1_hash(last)[:20])
         case "txs" if value in WHOLE:
             return replace(batch, txs=(*batch.txs[:-1], value))
-        case "head" if value < len(batch.epochs):
+        case "head" if value < len(batch.l1_window):
             time = batch.time + value * L2_BLOCK_TIME
-            return replace(batch, time=time, epochs=batch.epochs[value:], txs=batch.txs[value:])
+            return replace(batch, time=time, l1_window=batch.l1_window[value:], txs=batch.txs[value:])
     return batch
 
 
@@ -438,9 +438,9 @@ def _encoded_batch(batch: Single | Span) -> bytes:
     check = batch.origin_check + bytes(12)
     blocks = [
         BatchBlock(batch.parent_check + bytes(12), batch.time + place * L2_BLOCK_TIME, BlockId(epoch, check), txs)
-        for place, (epoch, txs) in enumerate(zip(batch.epochs, batch.txs, strict=True))
+        for place, (epoch, txs) in enumerate(zip(batch.l1_window, batch.txs, strict=True))
     ]
-    return span_batch(blocks, GENESIS_TIME, batch.epochs[0])
+    return span_batch(blocks, GENESIS_TIME, batch.l1_window[0])
 
 
 TestAgainstModel = Machine.TestCase

@@ -12,7 +12,7 @@ from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK, LongStream, ZlibSource
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
 LIMIT = 100_000_000

@@ -37,18 +37,18 @@ def _generated(made: Any) -> list[bytes]:
 
 def _real(shared_data: Path, recording: Any) -> list[bytes]:
     """Channel bodies of other implementations' tests, and the recorded ones of OP Sepolia."""
+    from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
     from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-    from rollup_node.stages.derivation.pipeline.data_source import data_items, wanted_blobs
-    from rollup_node.stages.derivation.pipeline.events import Trace
-    from rollup_node.stages.derivation.pipeline.ingestion import Intake
+    from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+    from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 
     names = ["kona_batch", *(f"hildr_batches_{number}" for number in (0, 1, 2, 3, 4, "singular"))]
     bodies = [(shared_data / "channels" / f"{name}.bin").read_bytes() for name in names]
     batcher, rules = recording.config.genesis.system_config.batcher, recording.config.schedule().l1(1724784000)
-    intake = Intake(rules, Trace())
+    intake = FrameIngestion(rules, PipelineEvents())
     for block in recording.l1_blocks.values():
         intake.open(block, batcher, rules)
-        intake.source.add_blobs(block.header.hash, recording.contents(wanted_blobs(data_items(block, batcher, rules))))
+        intake.source.add_blobs(block.header.hash, recording.contents(blob_refs(data_items(block, batcher, rules))))
         while isinstance(channel := intake.next_channel(block.ref, rules), ReadyChannel):
             bodies.append(channel.body)
     return bodies

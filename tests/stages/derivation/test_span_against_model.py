@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.chain import L2_CHAIN_ID
 from tests.conformance.kit.span_model import Malformed, NotRestored
 from tests.conformance.kit.span_model import read as read_model

@@ -11,7 +11,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.rlp_stream import read_items
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.tools.fuzz import bombs
 from rollup_node.tools.fuzz.decode import MAX_MEMORY_MB, Failure, Runner, check
 from rollup_node.tools.fuzz.inputs import Input, Inputs
@@ -57,7 +57,7 @@ def test_bombs_of_every_kind_are_small() -> None:
 
 
 GOOD = {"code": 0, "lines": 1, "errors": [], "traceback": "", "peak_kb": 30_000}
-ERROR = "rollup-node: f: offset 5: frames ignored: no bytes (rule P1)"
+ERROR = "rollup-node: f: offset 5: frames ignored: no bytes [P1]"
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ ERROR = "rollup-node: f: offset 5: frames ignored: no bytes (rule P1)"
         ({"lines": 0}, "exit code 0 with 0 lines"),
         ({"code": 1, "errors": [ERROR]}, "exit code 1 with 1 lines"),
         ({"code": 1, "lines": 0}, "nothing is said"),
-        ({"errors": ["rollup-node: f: frames ignored (rule P1)"]}, "no place"),
+        ({"errors": ["rollup-node: f: frames ignored [P1]"]}, "no place"),
         ({"errors": ["rollup-node: f: offset 5: frames ignored"]}, "no rule"),
         ({"errors": [ERROR.replace("P1", "P77")]}, "rule P77 is none"),
     ],
 )
 def test_what_is_not_let_pass(changes: dict[str, Any], text: str) -> None:
     check(GOOD)
-    check(GOOD | {"errors": [ERROR, "rollup-node: 5 more like this (rule P1)", "rollup-node: warning: of span"]})
+    check(GOOD | {"errors": [ERROR, "rollup-node: 5 more like this [P1]", "rollup-node: warning: of span"]})
     check(GOOD | {"code": 1, "lines": 0, "errors": [ERROR]})
     with pytest.raises(Failure, match=text):
         check(GOOD | changes)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.brotli_stream import FIRST_INPUT, INPUT, BrotliSource, whole_output
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
 LIMIT = 100_000_000

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.frames import MAX_DATA, Frame, parse_frames, prune_frames
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.frames import (
+    FrameEndMarkInvalid,
+    FramesEmpty,
+    FramesMissing,
+    FramesVersionUnknown,
+    FrameTooLong,
+    FrameTruncated,
+)
+from rollup_node.stages.derivation.reasons.reason import Reason
 
 A, B = b"A" * 16, b"B" * 16
 
@@ -23,26 +31,26 @@ GOOD = _encoded()
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        pytest.param(b"", Why.FRAMES_EMPTY, id="frame_empty_item"),
-        pytest.param(b"\0", Why.FRAMES_NONE, id="frame_only_version"),
-        pytest.param(b"\1" + GOOD, Why.FRAMES_VERSION, id="frame_version_1"),
-        pytest.param(b"\7" + GOOD, Why.FRAMES_VERSION, id="altda_v7_pass"),
-        pytest.param(b"\0" + _encoded(data=bytes(MAX_DATA + 1)), Why.FRAME_LENGTH, id="frame_len_1000001"),
-        pytest.param(b"\0" + _encoded(length=0xFFFFFFFF), Why.FRAME_LENGTH, id="frame_len_claim_4g"),
-        pytest.param(b"\0" + GOOD[:15], Why.FRAME_CUT, id="frame_trunc_id"),
-        pytest.param(b"\0" + GOOD[:17], Why.FRAME_CUT, id="frame_trunc_num"),
-        pytest.param(b"\0" + GOOD[:21], Why.FRAME_CUT, id="frame_trunc_len"),
-        pytest.param(b"\0" + _encoded(length=6)[:-1], Why.FRAME_CUT, id="frame_trunc_data"),
-        pytest.param(b"\0" + GOOD[:-1], Why.FRAME_CUT, id="frame_no_last"),
-        pytest.param(b"\0" + _encoded(last=2), Why.FRAME_LAST, id="frame_last_2"),
-        pytest.param(b"\0" + GOOD + GOOD[:-1], Why.FRAME_CUT, id="frame_good_then_bad"),
-        pytest.param(b"\0" + GOOD + b"\0", Why.FRAME_CUT, id="frame_trailing_one"),
+        pytest.param(b"", FramesEmpty, id="frame_empty_item"),
+        pytest.param(b"\0", FramesMissing, id="frame_only_version"),
+        pytest.param(b"\1" + GOOD, FramesVersionUnknown, id="frame_version_1"),
+        pytest.param(b"\7" + GOOD, FramesVersionUnknown, id="altda_v7_pass"),
+        pytest.param(b"\0" + _encoded(data=bytes(MAX_DATA + 1)), FrameTooLong, id="frame_len_1000001"),
+        pytest.param(b"\0" + _encoded(length=0xFFFFFFFF), FrameTooLong, id="frame_len_claim_4g"),
+        pytest.param(b"\0" + GOOD[:15], FrameTruncated, id="frame_trunc_id"),
+        pytest.param(b"\0" + GOOD[:17], FrameTruncated, id="frame_trunc_num"),
+        pytest.param(b"\0" + GOOD[:21], FrameTruncated, id="frame_trunc_len"),
+        pytest.param(b"\0" + _encoded(length=6)[:-1], FrameTruncated, id="frame_trunc_data"),
+        pytest.param(b"\0" + GOOD[:-1], FrameTruncated, id="frame_no_last"),
+        pytest.param(b"\0" + _encoded(last=2), FrameEndMarkInvalid, id="frame_last_2"),
+        pytest.param(b"\0" + GOOD + GOOD[:-1], FrameTruncated, id="frame_good_then_bad"),
+        pytest.param(b"\0" + GOOD + b"\0", FrameTruncated, id="frame_trailing_one"),
     ],
 )
-def test_refused(data: bytes, why: Why) -> None:
+def test_refused(data: bytes, why: type[Reason]) -> None:
     found = parse_frames(data)
     assert isinstance(found, Reason)
-    assert found.why is why
+    assert type(found) is why
     assert str(found)
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid
+from rollup_node.stages.derivation.reasons.reason import Reason
 
 RULES = SpanRules(10, 1_000, 2)
 
@@ -145,7 +146,7 @@ def test_conversion_fails_alone(payload: bytes) -> None:
     bits = b"\x01" if payload[0] == 0 else b""
     found = _decode(payloads=payload, protected_bits=bits)
     assert isinstance(found, Reason)
-    assert found.why is Why.SPAN_TRANSACTION
+    assert type(found) is SpanTransactionInvalid
 
 
 def test_a_type_byte_of_0_takes_a_protected_bit() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import ZlibSource, deflate_start, whole_output
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
 LIMIT = 10_000_000

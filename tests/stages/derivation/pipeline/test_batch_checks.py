@@ -10,11 +10,13 @@ import pytest
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch, SpanCursor
 from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
-from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, Verdict
-from rollup_node.stages.derivation.pipeline.l1_origins import Epochs
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchVerdict
+from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.pipeline.overlap_blocks import SafeChain
-from rollup_node.stages.derivation.reasons.reasons import Reason
+from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
+from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import L1BlockRef
 
 NEXT = 1022
@@ -28,10 +30,11 @@ class Scene:
         self.world = made.World(forks, **changes)
         self.world.extend(5, 0, b"\x02old")
         self.world.extend(5, 1, b"\x02old")
-        self.chain = SafeChain()
-        self.checks = BatchChecks(self.world.config, self.world.config.schedule(), self.chain)
-        self.epochs = Epochs(self.world.l1(window[0] if window else 0))
-        self.epochs.blocks = [self.world.l1(number) for number in window]
+        self.chain = OverlapBlocks()
+        self.singular_checks = SingularBatchChecks(self.world.config, self.world.config.schedule())
+        self.checks = SpanBatchChecks(self.world.config, self.world.config.schedule(), self.chain)
+        self.l1_window = L1OriginWindow(self.world.l1(window[0] if window else 0))
+        self.l1_window.blocks = [self.world.l1(number) for number in window]
         self.inclusion = 4
         self.has_l2 = True
 
@@ -40,19 +43,19 @@ class Scene:
 
     def judge(self, batch: Any, full: bool = True) -> str:
         if isinstance(batch, SingularBatch):
-            return self._told(self.checks.singular(batch, self.epochs, self.world.safe, self._inclusion()))
-        check = self.checks.span_full if full else self.checks.span_prefix
-        while isinstance(verdict := check(batch, self.epochs, self.world.safe, self._inclusion()), NeedL2Blocks):
+            return self._told(self.singular_checks.check(batch, self.l1_window, self.world.safe, self._inclusion()))
+        check = self.checks.check_full if full else self.checks.check_prefix
+        while isinstance(verdict := check(batch, self.l1_window, self.world.safe, self._inclusion()), NeedL2Blocks):
             numbers = range(verdict.first, verdict.last + 1)
             blocks = [self.world.chain[number] for number in numbers] if self.has_l2 else None
             assert self.chain.add(verdict.first, verdict.last, blocks)
         return self._told(verdict)
 
-    def _told(self, verdict: Verdict) -> str:
+    def _told(self, verdict: BatchVerdict) -> str:
         if verdict.reason is None:
-            return verdict.judgement.value
+            return verdict.validity.value
         assert str(verdict.reason)
-        return f"{verdict.judgement.value} {verdict.reason.rule.id}"
+        return f"{verdict.validity.value} {verdict.reason.rule}"
 
     def singular(self, *transactions: bytes, time: int = NEXT, epoch: int = 1, **changes: Any) -> SingularBatch:
         values = {
@@ -64,8 +67,8 @@ class Scene:
         }
         return SingularBatch(**(values | changes))
 
-    def span(self, first: int, *epochs: int, transactions: Any = (), **changes: Any) -> SpanBatch:
-        encoded = self.world.span(first, *epochs, transactions=transactions)
+    def span(self, first: int, *l1_window: int, transactions: Any = (), **changes: Any) -> SpanBatch:
+        encoded = self.world.span(first, *l1_window, transactions=transactions)
         config = self.world.config
         found = decode_span(encoded, 1, SpanRules(config.l2_chain_id, config.genesis.l2_time, config.block_time))
         assert isinstance(found, SpanBatch), str(found)
@@ -300,7 +303,7 @@ def test_full(made: Any, build: Any, verdict: str) -> None:
 def test_full_epoch_behind_safe(made: Any) -> None:
     """The overlap starts in epoch 0 as the chain does; its first new block still has epoch 0."""
     scene = Scene(made, made.forks_to("granite"), window=(0, 1, 2))
-    scene.epochs.blocks = scene.epochs.blocks[:1]
+    scene.l1_window.blocks = scene.l1_window.blocks[:1]
     assert scene.judge(scene.span(5, *[0] * 7)) == "drop FU1"
 
 
@@ -360,18 +363,18 @@ def test_full_setcode_cross_isthmus(made: Any) -> None:
 
 def test_extract_skips_what_is_safe(made: Any) -> None:
     scene = Scene(made, made.forks_to("holocene"))
-    cursor = scene.checks.extract(scene.span(9, 1, 1, 1, 1), scene.epochs, scene.world.safe)
+    cursor = scene.checks.extract(scene.span(9, 1, 1, 1, 1), scene.l1_window, scene.world.safe)
     assert isinstance(cursor, SpanCursor)
     assert (cursor.index, cursor.timestamp, cursor.left) == (2, NEXT, 2)
 
 
 def test_extract_old_epoch(made: Any) -> None:
     scene = Scene(made, made.forks_to("holocene"), window=(0, 1, 2))
-    found = scene.checks.extract(scene.span(5, *[0] * 7), scene.epochs, scene.world.safe)
-    assert isinstance(found, Reason) and found.rule.id == "X2"
+    found = scene.checks.extract(scene.span(5, *[0] * 7), scene.l1_window, scene.world.safe)
+    assert isinstance(found, Reason) and found.rule == "X2"
 
 
 def test_extract_unknown_epoch(made: Any) -> None:
     scene = Scene(made, made.forks_to("holocene"), window=(2, 3))
-    found = scene.checks.extract(scene.span(11, 1, 2), scene.epochs, scene.world.safe)
-    assert isinstance(found, Reason) and found.rule.id == "X3"
+    found = scene.checks.extract(scene.span(11, 1, 2), scene.l1_window, scene.world.safe)
+    assert isinstance(found, Reason) and found.rule == "X3"

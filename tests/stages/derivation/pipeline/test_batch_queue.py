@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedReset
-from rollup_node.stages.derivation.reasons.reasons import Effect
+from rollup_node.stages.messages.derivation import DropEffect
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def test_queue_undecided_blocks(made: Any, world: Any) -> None:
     """The span ends in an epoch that is known only at L1 block 3; the batch behind it waits."""
     world.put_batches(1, world.span(1, *[0] * 5, *[1] * 6, *[2] * 6, *[3]), world.singular(1, 0, made.USER))
     assert made.told(world.run(2)) == []
-    assert world.deriver.waiting is not None
-    assert world.deriver.waiting.rule.id == "PX10"
+    assert world.deriver.stalled_by is not None
+    assert world.deriver.stalled_by.rule == "PX10"
     found = made.told(world.run(3))
     assert found[:2] == ["1+0", "2+0"]
-    assert world.deriver.waiting is None
+    assert world.deriver.stalled_by is None
 
 
 def test_queue_behind_discard(made: Any, world: Any) -> None:
@@ -143,14 +143,14 @@ def test_queue_span_parent_jump(made: Any, world: Any) -> None:
     world.put_batches(1, world.span(1, 0, 0, 0))
     found = world.run(1, stop=lambda output: isinstance(output, Attributes) and output.parent.number == 1)
     assert made.told(found) == ["1+0", "2+0"]
-    world.deriver.refused()
+    world.deriver.attributes_refused()
     assert made.told(world.run(1)) == ["discarded X6"]
 
 
 def test_a_refused_block_is_derived_again_from_the_queue(made: Any, world: Any) -> None:
     world.put_batches(1, world.singular(1, 0, made.USER), world.singular(1, 0))
     world.run(1, stop=lambda output: isinstance(output, Attributes))
-    world.deriver.refused()
+    world.deriver.attributes_refused()
     assert made.told(world.run(1)) == ["1+0"]
 
 
@@ -190,7 +190,7 @@ def test_zip_zlib_pre_fjord_and_brotli_pre_fjord(made: Any) -> None:
     world.put_batches(1, world.singular(1, 0, made.USER), brotli=True)
     found = world.run(1)
     assert made.told(found) == ["ended RD3"]
-    assert found[0].effect is Effect.ENDED
+    assert found[0].effect is DropEffect.ENDED
     world.put_batches(2, world.singular(1, 0), brotli=True)
     assert made.told(world.run(2)) == ["1+0"], "zip_brotli_batch_pre_fjord: the clock is L1's"
 

@@ -31,7 +31,7 @@ def test_stage_low_window(made: Any, world: Any) -> None:
     world.run(1)
     world.safe = world.chain[3].ref
     with pytest.raises(CriticalError):
-        world.deriver._pipeline.epochs.blocks.clear()
+        world.deriver._pipeline.l1_window.blocks.clear()
         world.run(2)
 
 
@@ -80,7 +80,7 @@ def test_stage_parent_hash_flush(made: Any, world: Any) -> None:
 
 def test_stage_span_undecided_lost(made: Any, world: Any) -> None:
     world.put_batches(1, world.span(1, *[0] * 5, *[1] * 6, 2), world.singular(1, 0, made.USER))
-    assert made.told(world.run(1)) == ["lost PX10", "1+1"]
+    assert made.told(world.run(1)) == ["undecided PX10", "1+1"]
 
 
 def test_stage_span_extract_old_epoch(made: Any, world: Any) -> None:
@@ -161,4 +161,4 @@ def test_l2_blocks_are_asked_for_until_they_come(made: Any, world: Any, answers:
     world.extend(3, 0)
     world.answers_l2 = answers
     world.put_batches(1, world.span(2, 0, 0, 0), world.singular(4, 0, made.USER))
-    assert made.told(world.run(1)) == (["4+0", "past V3"] if answers else ["lost PX6c", "4+1"])
+    assert made.told(world.run(1)) == (["4+0", "past V3"] if answers else ["undecided PX6c", "4+1"])

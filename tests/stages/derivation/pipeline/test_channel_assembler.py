@@ -5,7 +5,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -16,8 +16,8 @@ class Play:
     """Frames in text; `@n` moves to L1 block n. Each frame is read for, as derivation does."""
 
     def __init__(self, rules: L1Rules = RULES) -> None:
-        self.trace = Trace()
-        self.stage = ChannelAssembler(self.trace)
+        self.events = PipelineEvents()
+        self.stage = ChannelAssembler(self.events)
         self.rules = rules
 
     def run(self, text: str) -> tuple[list[str], list[str]]:
@@ -30,11 +30,13 @@ class Play:
                 head, _, size = word.partition(":")
                 data = head.encode() if not size else bytes(int(size))
                 number = int(head[1:].rstrip("!'"))
-                self.stage.take_in(Frame(head[0].encode() * 16, number, data, head.endswith("!")), origin, self.rules)
+                self.stage.ingest_frame(
+                    Frame(head[0].encode() * 16, number, data, head.endswith("!")), origin, self.rules
+                )
             channel = self.stage.read(origin, self.rules)
             if channel is not None:
                 read.append(channel.body.decode())
-        return read, [dropped.reason.rule.id for dropped in self.trace.dropped]
+        return read, [dropped.reason.rule for dropped in self.events.drops]
 
 
 @pytest.mark.parametrize(

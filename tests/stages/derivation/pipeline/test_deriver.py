@@ -21,7 +21,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
     NeedL2Blocks,
     NeedReset,
 )
-from rollup_node.stages.derivation.reasons.reasons import Dropped
+from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
@@ -89,7 +89,7 @@ def test_l1_batcher_change_same_block(made: Any) -> None:
             made.Frame(OTHER, 0, made.channel_body([world.singular(1, 0, made.USER)], made.Compression.ZLIB), True)
         ),
     )
-    assert made.told(world.run(1)) == ["ignored F4", "1+1"]
+    assert made.told(world.run(1)) == ["ignored BF4", "1+1"]
 
 
 def test_l1_bad_config_log(made: Any) -> None:
@@ -103,9 +103,9 @@ def test_l1_blob_notfound(made: Any) -> None:
     world = made.World(made.forks_to("granite"))
     world.put_blobs(1, b"\0data")
     found = world.run(1, stop=lambda output: isinstance(output, NeedBlobs))
-    world.deriver.blobs_gone(bytes(32))
+    world.deriver.blobs_not_found(bytes(32))
     assert made.told(found) == []
-    world.deriver.blobs_gone(made.l1_hash(1))
+    world.deriver.blobs_not_found(made.l1_hash(1))
     assert made.told(world.run(1)) == ["reset T8", "reset T8"]
 
 
@@ -122,7 +122,7 @@ def test_tx_other_sender_and_tx_empty_data(made: Any) -> None:
     world.put(1, b"\0junk", sender=made.STRANGER)
     world.put(1, b"")
     world.put_batches(1, world.singular(1, 0))
-    assert made.told(world.run(1)) == ["ignored F4", "ignored P1", "1+0"]
+    assert made.told(world.run(1)) == ["ignored BF4", "ignored P1", "1+0"]
 
 
 # --- blobs ---------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_reset_batcher_in_window(made: Any) -> None:
     world.put_batches(1, world.singular(1, 0))
     world.logs[2] = (_batcher_update(1, made.STRANGER),)
     world.put(2, b"\0old")
-    assert made.told(world.run(2)) == ["1+0", "ignored F4"]
+    assert made.told(world.run(2)) == ["1+0", "ignored BF4"]
 
 
 def test_reset_clears(made: Any) -> None:
@@ -330,7 +330,7 @@ def test_real_op_sepolia_blocks(recording: Any, first: int) -> None:
                     safe, config = block.ref, recording.config_of(block.ref.number)
             case _:
                 assert isinstance(output, Dropped)
-                assert output.reason.rule.id in ("BS2", "PX5")
+                assert output.reason.rule in ("BS2", "PX5")
     assert [output.concluding for output in derived] == [False] * (len(derived) - 1) + [True]
     assert asked == ([] if first == 16491244 else [NeedL2Blocks(16491244, 16491247)])
     last = recording.expected["spans"][-1]

@@ -3,25 +3,30 @@
 from typing import Any
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.pipeline.overlap_blocks import PIECE, SafeBlock, SafeChain, transactions_digest
+from rollup_node.stages.derivation.pipeline.overlap_blocks import (
+    PAGE,
+    OverlapBlock,
+    OverlapBlocks,
+    transactions_digest,
+)
 
 
 def test_the_safe_chain_is_asked_for_in_pieces(made: Any) -> None:
     world = made.World({})
     world.extend(100, 0, b"\x02user")
-    chain = SafeChain()
-    assert chain.find(5, 90) == NeedL2Blocks(5, 5 + PIECE - 1)
-    blocks = [world.chain[number] for number in range(5, 5 + PIECE)]
+    chain = OverlapBlocks()
+    assert chain.find(5, 90) == NeedL2Blocks(5, 5 + PAGE - 1)
+    blocks = [world.chain[number] for number in range(5, 5 + PAGE)]
     assert not chain.add(5, 90, blocks)
-    assert not chain.add(5, 5 + PIECE - 1, blocks[1:])
-    assert chain.add(5, 5 + PIECE - 1, blocks)
+    assert not chain.add(5, 5 + PAGE - 1, blocks[1:])
+    assert chain.add(5, 5 + PAGE - 1, blocks)
     found = chain.find(6, 90)
-    assert isinstance(found, SafeBlock)
+    assert isinstance(found, OverlapBlock)
     assert (found.ref, found.users, found.digest) == (world.chain[6].ref, 1, transactions_digest([b"\x02user"]))
-    assert chain.find(5 + PIECE, 90) == NeedL2Blocks(5 + PIECE, 90)
-    assert chain.add(5 + PIECE, 90, None)
+    assert chain.find(5 + PAGE, 90) == NeedL2Blocks(5 + PAGE, 90)
+    assert chain.add(5 + PAGE, 90, None)
     assert chain.find(70, 90) is None
-    chain.begin()
+    chain.begin_check()
     assert chain.find(70, 90) == NeedL2Blocks(70, 90)
     chain.clear()
     assert chain.find(6, 6) == NeedL2Blocks(6, 6)

@@ -1,11 +1,11 @@
 """The cache of results is bounded."""
 
-from rollup_node.stages.derivation.process.decoded_channels import ResultCache
+from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
 from rollup_node.stages.derivation.tasks import DecodedChannel
 
 
 def test_results_are_bounded() -> None:
-    cache = ResultCache(3000)
+    cache = DecodedChannelCache(3000)
     for number in range(8):
         cache.put(b"%d" % number, DecodedChannel((), None))
         cache.get(b"0")

@@ -1,4 +1,4 @@
-"""Decoding elsewhere: ahead of need, on demand, and here when nobody else can."""
+"""DecodingClient elsewhere: ahead of need, on demand, and here when nobody else can."""
 
 import asyncio
 import zlib
@@ -9,15 +9,15 @@ import pytest
 
 from rollup_node.ipc.bus.worker_pool import TaskFailed
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.pipeline.channel_reader import need_of
+from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
-from rollup_node.stages.derivation.process.decoding_client import MAX_AHEAD, Decoding
+from rollup_node.stages.derivation.process.decoding_client import MAX_RUNNING, DecodingClient
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules
 
 
 def _need(number: int) -> NeedDecoded:
-    return need_of(zlib.compress(b"\x83abc" * number), L1Rules(), SpanRules(1, 1, 2))
+    return need_decoded(zlib.compress(b"\x83abc" * number), L1Rules(), SpanRules(1, 1, 2))
 
 
 class Pool:
@@ -36,17 +36,17 @@ class Pool:
         return run(task)
 
 
-async def _result(decoding: Decoding, need: NeedDecoded) -> DecodedChannel:
+async def _result(decoding: DecodingClient, need: NeedDecoded) -> DecodedChannel:
     async with asyncio.timeout(30):
         while (result := decoding.result(need)) is None:
             await asyncio.sleep(0.005)
     return result
 
 
-def _play(scene: Callable[[Pool, Decoding], Any], fails: bool = False) -> None:
+def _play(scene: Callable[[Pool, DecodingClient], Any], fails: bool = False) -> None:
     async def play() -> None:
         pool = Pool(fails)
-        decoding = Decoding(pool, lambda: None)  # type: ignore[arg-type]
+        decoding = DecodingClient(pool, lambda: None)  # type: ignore[arg-type]
         await scene(pool, decoding)
         await decoding.close()
 
@@ -54,8 +54,8 @@ def _play(scene: Callable[[Pool, Decoding], Any], fails: bool = False) -> None:
 
 
 def test_what_was_asked_for_ahead_is_not_asked_for_again() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        decoding.ahead(_need(1))
+    async def scene(pool: Pool, decoding: DecodingClient) -> None:
+        decoding.prefetch(_need(1))
         pool.gate.set()
         assert await _result(decoding, _need(1)) == run(_need(1).task)
         assert len(pool.started) == 1
@@ -64,39 +64,39 @@ def test_what_was_asked_for_ahead_is_not_asked_for_again() -> None:
 
 
 def test_only_some_are_begun_ahead_and_a_need_goes_first() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        for number in range(MAX_AHEAD + 5):
-            decoding.ahead(_need(number))
+    async def scene(pool: Pool, decoding: DecodingClient) -> None:
+        for number in range(MAX_RUNNING + 5):
+            decoding.prefetch(_need(number))
         await asyncio.sleep(0)
-        last = _need(MAX_AHEAD + 4)
+        last = _need(MAX_RUNNING + 4)
         assert decoding.result(last) is None
         await asyncio.sleep(0)
-        assert len(pool.started) == MAX_AHEAD + 1
+        assert len(pool.started) == MAX_RUNNING + 1
         pool.gate.set()
         assert await _result(decoding, last) == run(last.task)
-        for number in range(MAX_AHEAD + 5):
+        for number in range(MAX_RUNNING + 5):
             await _result(decoding, _need(number))
-        assert len(pool.started) == MAX_AHEAD + 5
+        assert len(pool.started) == MAX_RUNNING + 5
 
     _play(scene)
 
 
 def test_what_was_foreseen_can_be_forgotten() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
-        for number in range(MAX_AHEAD + 5):
-            decoding.ahead(_need(number))
-        decoding.forget_queue()
+    async def scene(pool: Pool, decoding: DecodingClient) -> None:
+        for number in range(MAX_RUNNING + 5):
+            decoding.prefetch(_need(number))
+        decoding.clear_queue()
         pool.gate.set()
-        for number in range(MAX_AHEAD):
+        for number in range(MAX_RUNNING):
             await _result(decoding, _need(number))
         await asyncio.sleep(0.05)
-        assert len(pool.started) == MAX_AHEAD
+        assert len(pool.started) == MAX_RUNNING
 
     _play(scene)
 
 
 def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
-    async def scene(pool: Pool, decoding: Decoding) -> None:
+    async def scene(pool: Pool, decoding: DecodingClient) -> None:
         pool.gate.set()
         assert await _result(decoding, _need(3)) == run(_need(3).task)
 
@@ -105,6 +105,6 @@ def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_without_a_pool_channels_are_decoded_at_once(number: int) -> None:
-    decoding = Decoding(None, lambda: None)
-    decoding.ahead(_need(number))
+    decoding = DecodingClient(None, lambda: None)
+    decoding.prefetch(_need(number))
     assert decoding.result(_need(number)) == run(_need(number).task)

@@ -1,17 +1,17 @@
 """The drops that can be asked for, and how much of them is kept."""
 
-from rollup_node.stages.derivation.process.drop_buffer import PAGE, DropHistory
-from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.stages.derivation.process.drop_buffer import PAGE, DropBuffer
+from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 
 
-def _history(count: int, kept: int = 1000) -> DropHistory:
-    history = DropHistory(kept)
+def _history(count: int, kept: int = 1000) -> DropBuffer:
+    history = DropBuffer(kept)
     for number in range(count):
-        history.add(Drop("V1", str(number), None, False))
+        history.add(Drop("V1", str(number), None, False, DropEffect.DROPPED, "l1_window_empty", {}))
     return history
 
 
-def _texts(history: DropHistory, first: int) -> tuple[int, list[int], int]:
+def _texts(history: DropBuffer, first: int) -> tuple[int, list[int], int]:
     found = history.answer(DropsRequest(7, first))
     assert found.id == 7
     return found.first, [int(drop.text) for drop in found.drops], found.total
@@ -42,7 +42,7 @@ def test_a_number_that_there_is_not() -> None:
 def test_it_is_full_of_what_nobody_had() -> None:
     history = _history(9, kept=10)
     assert not history.is_full
-    history.add(Drop("V1", "9", None, False))
+    history.add(Drop("V1", "9", None, False, DropEffect.DROPPED, "l1_window_empty", {}))
     assert history.is_full
     history.answer(DropsRequest(1, 0))
     assert history.is_full

@@ -24,7 +24,7 @@ def _branch(world: Any, number: int, parent: bytes | None = None) -> Any:
 
 def test_blocks_are_given_out_in_order(world: Any) -> None:
     buffer = L1Buffer(4)
-    buffer.begin(5)
+    buffer.restart(5)
     assert buffer.missing == (5, 4)
     assert buffer.take(None) is None
     for number in (6, 5, 8):
@@ -39,7 +39,7 @@ def test_blocks_are_given_out_in_order(world: Any) -> None:
 
 def test_nothing_is_missing_in_a_full_window(world: Any) -> None:
     buffer = L1Buffer(2)
-    buffer.begin(1)
+    buffer.restart(1)
     buffer.add(world.l1(1))
     buffer.add(world.l1(2))
     assert buffer.missing is None
@@ -47,7 +47,7 @@ def test_nothing_is_missing_in_a_full_window(world: Any) -> None:
 
 def test_a_reorg_drops_the_neighbours(world: Any) -> None:
     buffer = L1Buffer(8)
-    buffer.begin(1)
+    buffer.restart(1)
     for number in range(1, 5):
         buffer.add(world.l1(number))
     buffer.add(_branch(world, 3))
@@ -59,7 +59,7 @@ def test_a_reorg_drops_the_neighbours(world: Any) -> None:
 
 def test_an_older_block_that_is_linked_wrongly_from_above(world: Any) -> None:
     buffer = L1Buffer(8)
-    buffer.begin(1)
+    buffer.restart(1)
     for number in (1, 3, 4):
         buffer.add(world.l1(number))
     buffer.add(_branch(world, 2, world.l1(1).header.hash))
@@ -68,7 +68,7 @@ def test_an_older_block_that_is_linked_wrongly_from_above(world: Any) -> None:
 
 def test_a_block_that_does_not_follow_is_given_out_when_it_comes_again(world: Any) -> None:
     buffer = L1Buffer(8)
-    buffer.begin(3)
+    buffer.restart(3)
     stranger = _branch(world, 3)
     parent = world.l1(2).header.hash
     buffer.add(stranger)
@@ -76,7 +76,7 @@ def test_a_block_that_does_not_follow_is_given_out_when_it_comes_again(world: An
     assert buffer.missing == (3, 8)
     buffer.add(world.l1(3))
     assert buffer.take(parent) == world.l1(3)
-    buffer.begin(3)
+    buffer.restart(3)
     for _ in range(2):
         buffer.add(stranger)
         found = buffer.take(parent)

@@ -12,7 +12,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.derivation.process.stage import DerivationStage, build
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
@@ -176,7 +176,7 @@ def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypa
 
     async def play() -> None:
         neighbours = Neighbours(recording, tmp_path, drops_are_read=True)
-        monkeypatch.setattr(neighbours.stage._journal, "history", DropHistory(kept=3))
+        monkeypatch.setattr(neighbours.stage.derivation_log, "buffer", DropBuffer(kept=3))
         found: dict[int, Drop] = {}
 
         def take(page: DropsResponse) -> None:
@@ -193,7 +193,11 @@ def test_drops_are_told_and_waited_with(recording: Any, tmp_path: Path, monkeypa
                     await asyncio.sleep(0.01)
         assert sorted(found) == list(range(len(found))) and len(found) > 10
         assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}
-        assert found[0].effect == "discarded" and found[0].reason == "behind" and "channel" in found[0].values
+        assert (
+            found[0].effect == "discarded"
+            and found[0].reason == "channel_behind_safe_head"
+            and "channel" in found[0].values
+        )
 
     asyncio.run(play())
 

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -22,7 +22,7 @@ from rollup_node.stages.messages.control import (
     StartSequencerRequest,
     StopSequencerRequest,
 )
-from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.errors import CriticalError
@@ -155,9 +155,11 @@ def test_what_the_node_knows_by_itself(run: Any) -> None:
 
 def test_drops_are_fetched_page_by_page(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rollup_node.stages.rpc.process.process_client.AGAIN", 0.05)
-    history = DropHistory(kept=500)
+    history = DropBuffer(kept=500)
     for number in range(700):
-        history.add(Drop("V4", f"number {number}", L1, False, "dropped", "parent_hash", {"got": number}))
+        history.add(
+            Drop("V4", f"number {number}", L1, False, DropEffect.DROPPED, "parent_hash_mismatch", {"got": number})
+        )
 
     async def scene(world: World) -> None:
         lost: set[int] = set()
@@ -175,7 +177,7 @@ def test_drops_are_fetched_page_by_page(run: Any, monkeypatch: pytest.MonkeyPatc
             "l1_block": {"hash": "0x" + L1.hash.hex(), "number": 10},
             "effect": "dropped",
             "rule": "V4",
-            "reason": "parent_hash",
+            "reason": "parent_hash_mismatch",
             "text": "number 200",
             "values": {"got": 200},
         }

@@ -5,12 +5,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.node.inspect.listed_batch import hashes_digest
-from rollup_node.node.inspect.outline import SingularOutline, SpanOutline, outline, raw_span_outline
-from rollup_node.stages.derivation.codec.batches import RefusedBatch, SingularBatch, SpanBatch
+from rollup_node.node.inspect.batch_summary import hashes_digest
+from rollup_node.node.inspect.lazy_batches import LazySingularBatch, LazySpanBatch, lazy_batch, lazy_raw_span
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed
+from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
 RULES = SpanRules(901, 1000, 2)
@@ -24,12 +25,12 @@ def _singular(*transactions: bytes) -> bytes:
 
 def _check(item: bytes) -> None:
     """What the outline says is what the decoder finds."""
-    told, decoded = outline(item, RULES), decode_batch(item, RULES)
-    if isinstance(decoded, Reason | RefusedBatch):
+    told, decoded = lazy_batch(item, RULES), decode_batch(item, RULES)
+    if isinstance(decoded, Reason | RejectedBatch):
         assert told == decoded
         return
-    assert isinstance(told, SingularOutline | SpanOutline)
-    listed = told.listed(b"c" * 16)
+    assert isinstance(told, LazySingularBatch | LazySpanBatch)
+    listed = told.summary(b"c" * 16)
     blocks = [(block, tuple(block.transactions)) for block in told.blocks()]
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
     if isinstance(decoded, SingularBatch):
@@ -42,7 +43,7 @@ def _check(item: bytes) -> None:
             decoded.epoch_hash,
         )
         return
-    assert isinstance(told, SpanOutline) and isinstance(decoded, SpanBatch)
+    assert isinstance(told, LazySpanBatch) and isinstance(decoded, SpanBatch)
     assert (listed.kind, listed.blocks, listed.parent) == ("span", decoded.block_count, decoded.parent_check)
     assert told.span.post_exec_time == decoded.post_exec_time
     assert [(block.timestamp, block.epoch_number, transactions) for block, transactions in blocks] == [
@@ -75,9 +76,9 @@ def test_spans_whole_and_damaged(made: Any, drawn: st.DataObject) -> None:
     lists = drawn.draw(st.lists(st.sampled_from([(), (user,), (user, user)]), min_size=1, max_size=12))
     item = world.span(1, *[0] * len(lists), transactions=lists)
     _check(item)
-    told = raw_span_outline(item[1:], RULES)
-    assert isinstance(told, SpanOutline)
-    assert told.listed(None) == outline(item, RULES).listed(None)  # type: ignore[union-attr]
+    told = lazy_raw_span(item[1:], RULES)
+    assert isinstance(told, LazySpanBatch)
+    assert told.summary(None) == lazy_batch(item, RULES).summary(None)  # type: ignore[union-attr]
     damaged = bytearray(item)
     place = drawn.draw(st.integers(0, len(item) * 8 - 1))
     damaged[place >> 3] ^= 1 << (place & 7)
@@ -86,5 +87,5 @@ def test_spans_whole_and_damaged(made: Any, drawn: st.DataObject) -> None:
 
 
 def test_what_is_wrong_with_a_raw_span() -> None:
-    told = raw_span_outline(b"\x80", RULES)
-    assert isinstance(told, Reason) and told.why is Why.SPAN_MALFORMED
+    told = lazy_raw_span(b"\x80", RULES)
+    assert isinstance(told, Reason) and type(told) is SpanBatchMalformed
