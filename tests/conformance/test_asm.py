@@ -1,4 +1,4 @@
-"""The channel assembler from Holocene on (derivation-rules 8): one channel at a time, its frames strictly in order."""
+"""The channel assembler, from Holocene on: one channel at a time, its frames strictly in order [CA1 to CA9]."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_assembler import ChannelAssembler
@@ -17,7 +17,7 @@ from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id
 
 HOLOCENE = forks_until("holocene")
@@ -47,55 +47,55 @@ ID = channel_id("A")
     ),
 )
 def one_block(items: list[str | bytes], channels: list[str], reasons: list[Reason]) -> None:
-    front = Front(HOLOCENE)
-    assert front.read(*items) == channels
-    assert [each.reason for each in front.dropped] == reasons
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read(*items) == channels
+    assert [each.reason for each in harness.dropped] == reasons
 
 
 @case("asm_two_blocks")
 def over_several_blocks() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=4) == ["A0 A1"]
-    assert front.l1.last.header.number == FIRST_L1 + 4
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=4) == ["A0 A1"]
+    assert harness.l1.last.header.number == FIRST_L1 + 4
 
 
 @case("asm_timeout_equal")
 def last_block_in_time() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=51) == ["A0 A1"]
-    assert front.whys == []
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=51) == ["A0 A1"]
+    assert harness.take_reasons() == []
 
 
 @case("asm_timeout_plus1")
 def one_block_late() -> None:
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=52) == []
-    assert [(each.effect, each.reason) for each in front.dropped] == [
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=52) == []
+    assert [(each.effect, each.reason) for each in harness.dropped] == [
         (DropEffect.TIMED_OUT, StagingChannelTimedOut(channel=ID, opened=FIRST_L1 + 1, timeout=50)),
         (DropEffect.IGNORED, FrameWithoutChannel(number=1, channel=ID)),
     ]
 
 
 @case("asm_timeout_then_first")
-def opened_anew() -> None:
+def opened_again() -> None:
     """The new channel lives 50 blocks from its own opening."""
-    front = Front(HOLOCENE)
-    assert front.read("A0", number=1) == []
-    assert front.read("A0'", number=61) == []
-    assert front.whys == [StagingChannelTimedOut]
-    assert front.read("A1!", number=111) == ["A0' A1"]
+    harness = IngestionHarness(HOLOCENE)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A0'", number=61) == []
+    assert harness.take_reasons() == [StagingChannelTimedOut]
+    assert harness.read("A1!", number=111) == ["A0' A1"]
 
 
 class Assembler:
     """The assembler alone, with frames too large to be sent as data."""
 
     def __init__(self) -> None:
-        front = Front(HOLOCENE)
-        self.origin = front.l1.last.ref
-        self.rules: L1Rules = front.config.schedule().l1(self.origin.timestamp)
+        harness = IngestionHarness(HOLOCENE)
+        self.origin = harness.l1.last.ref
+        self.rules: L1Rules = harness.config.schedule().l1(self.origin.timestamp)
         self.events = PipelineEvents()
         self.stage = ChannelAssembler(self.events)
         self.number = 0

@@ -1,4 +1,5 @@
-"""The channel bank before Holocene (derivation-rules 7). A step reads if it can, and only else takes a frame in."""
+"""The channel bank, before Holocene: a step reads a channel if it can, and only otherwise ingests a frame
+[CB1 to CB17]."""
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
@@ -16,10 +17,10 @@ from rollup_node.stages.derivation.reasons.reading import ChannelEmpty
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L1BlockRef
-from tests.conformance.kit import reading
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until, l1_hash
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import channel_id, frames, parts
 
 REGOLITH, CANYON, FJORD = forks_until("regolith"), forks_until("canyon"), forks_until("fjord")
@@ -32,18 +33,18 @@ class Bank:
     """The bank alone, at an L1 block of any number."""
 
     def __init__(self, forks: dict[str, int] = REGOLITH, opened_at: int = 0) -> None:
-        self._schedule = Front(forks).config.schedule()
+        self._schedule = IngestionHarness(forks).config.schedule()
         self._events = PipelineEvents()
         self.bank = ChannelBank(self._events)
         self.go_to(opened_at)
 
     def go_to(self, number: int, seconds: int = 0) -> None:
-        """Another L1 block, so many blocks and seconds after the first."""
+        """Moves to an L1 block this many blocks and seconds after the first."""
         self.origin = L1BlockRef(l1_hash(number), FIRST_L1 + number, l1_hash(number - 1), GENESIS_TIME + seconds)
         self.rules = self._schedule.l1(self.origin.timestamp)
 
     def take(self, text: str | Frame) -> list[Dropped]:
-        """Takes frames in; what goes with them."""
+        """Ingests frames; what is dropped."""
         for frame in frames(text) if isinstance(text, str) else [text]:
             self.bank.ingest_frame(frame, self.origin, self.rules)
         dropped = list(self._events.drops)
@@ -70,7 +71,7 @@ class Bank:
 
 
 def ignored(reason: Reason) -> list[Dropped]:
-    """What stands in the events for an ignored frame."""
+    """The drops of one ignored frame."""
     return [Dropped(DropEffect.IGNORED, reason, None)]
 
 
@@ -81,9 +82,9 @@ def ignored(reason: Reason) -> list[Dropped]:
     bank_interleaved_canyon=(CANYON, "A0 B0! A1!", ["B0", "A0 A1"]),
 )
 def read(forks: dict[str, int], text: str, channels: list[str]) -> None:
-    front = Front(forks)
-    assert front.read(text) == channels
-    assert front.whys == []
+    harness = IngestionHarness(forks)
+    assert harness.read(text) == channels
+    assert harness.take_reasons() == []
 
 
 @table(
@@ -114,30 +115,30 @@ def closing_frame_ends_the_channel() -> None:
 
 @case("bank_size_after_close_prune")
 def size_after_such_an_end() -> None:
-    """210 bytes count although frame 0 is kept: so much more fits beside it, and not a byte more."""
-    for room, whys in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [ChannelEvicted])):
+    """210 bytes count although frame 0 is kept: the rest of the limit is free, and not a byte more."""
+    for room, reasons in ((BANK_LIMIT - 210, []), (BANK_LIMIT - 209, [ChannelEvicted])):
         bank = Bank()
         bank.take("A0:1000 A2:1000 A1!:10")
         number = bank.fill("B", room - 1000 - OVERHEAD)
         dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[:1000], False))
-        assert [type(each.reason) for each in dropped] == whys
-        assert len(bank.bank) == 2 - len(whys)
+        assert [type(each.reason) for each in dropped] == reasons
+        assert len(bank.bank) == 2 - len(reasons)
 
 
 @case("bank_timeout_equal")
 def last_block_in_time() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=301) == ["A0 A1"]
-    assert front.whys == []
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=301) == ["A0 A1"]
+    assert harness.take_reasons() == []
 
 
 @case("bank_timeout_plus1")
 def one_block_late() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0", number=1) == []
-    assert front.read("A1!", number=302) == []
-    (timed_out,) = front.dropped
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0", number=1) == []
+    assert harness.read("A1!", number=302) == []
+    (timed_out,) = harness.dropped
     assert timed_out.effect is DropEffect.TIMED_OUT
     assert timed_out.reason == ChannelTimedOut(channel=channel_id("A"), opened=FIRST_L1 + 1, timeout=300)
 
@@ -148,7 +149,8 @@ def granite_shortens_the_life() -> None:
     bank = Bank(forks_until("fjord", granite=612))
     bank.take("A0")
     bank.go_to(50, 600)
-    assert bank.take("A1") == bank.read() == []
+    assert bank.take("A1") == []
+    assert bank.read() == []
     bank.go_to(51, 612)
     assert bank.rules.channel_timeout == 50
     assert bank.take("A2!") == ignored(FrameTooLate(number=2, channel=channel_id("A"), opened=FIRST_L1))
@@ -159,7 +161,7 @@ def granite_shortens_the_life() -> None:
 
 @case("bank_timed_out_middle_blocks_id")
 def timed_out_in_the_middle() -> None:
-    """Channels stand in the order of their opening, so that the oldest is over first: the state is put here."""
+    """Channels are in the order of their opening, so the oldest times out first; the state is forced here."""
     bank = Bank(CANYON)
     bank.take("A0 B0")
     bank.bank._channels[channel_id("A")].opened += 100
@@ -176,26 +178,26 @@ def timed_out_in_the_middle() -> None:
 
 @case("bank_id_reuse_after_read")
 def id_of_a_read_channel() -> None:
-    front = Front(REGOLITH)
-    assert front.read("A0!", "A0'!") == ["A0", "A0'"]
-    assert front.whys == []
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0!", "A0'!") == ["A0", "A0'"]
+    assert harness.take_reasons() == []
 
 
 @table(bank_prune_exact=(0, []), bank_prune_plus1=(1, [ChannelEvicted]))
-def limit(more: int, whys: list[type[Reason]]) -> None:
+def limit(more: int, reasons: list[type[Reason]]) -> None:
     bank = Bank()
     bank.take("A0")
     number = bank.fill("B", BANK_LIMIT - 203 - 1000 - OVERHEAD)
     dropped = bank.take(Frame(channel_id("B"), number, MEGABYTE[: 1000 + more], False))
-    assert [type(each.reason) for each in dropped] == whys
+    assert [type(each.reason) for each in dropped] == reasons
     assert [each.reason.values for each in dropped] == [
         {"channel": f"0x{channel_id('A').hex()}", "size": BANK_LIMIT + 1, "limit": BANK_LIMIT}
-    ] * len(whys)
-    assert len(bank.bank) == 2 - len(whys)
+    ] * len(reasons)
+    assert len(bank.bank) == 2 - len(reasons)
 
 
 @case("bank_prune_self")
-def outgrows_the_bank() -> None:
+def channel_larger_than_the_bank() -> None:
     bank = Bank()
     number = bank.fill("A", BANK_LIMIT)
     (dropped,) = bank.take(Frame(channel_id("A"), number, b"", False))
@@ -227,22 +229,22 @@ def larger_from_fjord() -> None:
 
 @case("bank_read_before_ingest")
 def reads_first() -> None:
-    """The closing frame of A waits behind: were it taken in first, the channel that is read would be the second."""
-    front = Front(REGOLITH)
-    assert front.read("A0! A0'!") == ["A0", "A0'"]
-    assert front.whys == []
+    """The closing frame of A waits behind: if it were ingested first, the channel that is read would be the second."""
+    harness = IngestionHarness(REGOLITH)
+    assert harness.read("A0! A0'!") == ["A0", "A0'"]
+    assert harness.take_reasons() == []
 
 
 @case("bank_empty_channel")
 def without_bytes() -> None:
-    (channel,) = Front(REGOLITH).channels("A0!:0")
+    (channel,) = IngestionHarness(REGOLITH).channels("A0!:0")
     assert channel.body == b""
-    assert reading.read(channel.body, REGOLITH) == ([], [Dropped(DropEffect.ENDED, ChannelEmpty(), None)])
+    assert read_channel(channel.body, REGOLITH) == ([], [Dropped(DropEffect.ENDED, ChannelEmpty(), None)])
 
 
 @case("bank_ignored_frame_no_prune")
 def refused_frames_do_not_prune() -> None:
-    """Only a smaller limit shows whether the size was looked at; forks never make it smaller, so it is made so here."""
+    """Only a smaller limit shows whether the size was tested; no fork makes it smaller, so the test does."""
     bank = Bank(FJORD)
     bank.fill("A", 2 * BANK_LIMIT)
     bank.rules = Bank(REGOLITH).rules
@@ -253,9 +255,9 @@ def refused_frames_do_not_prune() -> None:
 
 @case("bank_canyon_origin_switch")
 def canyon_lets_all_be_read() -> None:
-    front = Front(forks_until("regolith", canyon=24))
-    assert front.read("A0 B0!") == []
-    assert front.read() == ["B0"]
+    harness = IngestionHarness(forks_until("regolith", canyon=24))
+    assert harness.read("A0 B0!") == []
+    assert harness.read() == ["B0"]
 
 
 @case("bank_65536_frames")

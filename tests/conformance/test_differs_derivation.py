@@ -1,4 +1,4 @@
-"""Where the specs, op-node and kona differ before attributes (derivation-rules 22): the side of op-node."""
+"""Where the specs, op-node and kona differ before attributes: the side of op-node [D1 to D30]."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
@@ -33,10 +33,13 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.inbox import inbox_transaction
 from rollup_node.stages.protocol.types import InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import Compression, channel_body, encode_blob
+from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     INBOX,
     L1_CHAIN,
@@ -49,24 +52,22 @@ from tests.conformance.kit.chain import (
     l1_hash,
     rollup,
 )
-from tests.conformance.kit.intake import Front
-from tests.conformance.kit.judging import ACCEPTED, Bench
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames as frames_of
 from tests.conformance.kit.notation import names
-from tests.conformance.kit.reading import read
-from tests.conformance.kit.spans import SpanFields, Tx, span_fields
-from tests.conformance.kit.walks import OneToOne, early_forks
-from tests.conformance.kit.worlds import GENESIS, USER, World, channel, child, plan, refs, span
+from tests.conformance.kit.planning import OTHER_USER, USER, channel, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.span_fields import SpanFields, Tx, span_fields
 
 FIRST = plan(GENESIS, 1)[0].singular
-"""A batch to stand before and behind others."""
-OTHER = Tx(content=(b"\x06", b"\x09", b"")).full(28)
+"""A batch before and behind others."""
 EMPTY_SPAN = span_fields([[]])
 
 
 def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
     """What is read of a channel, in letters (a: singular, b: span), and why something was not."""
-    found = read(channel_body(batches, Compression.ZLIB), forks_until(fork))
+    found = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
     return "".join("b" if isinstance(each, SpanBatch) else "a" for each in found.batches), found.reason_type
 
 
@@ -100,10 +101,10 @@ def pruning_with_an_id_used_twice() -> None:
 
 @case("differs_d05")
 def frame_order_over_transactions() -> None:
-    front = Front(forks_until("holocene"))
-    assert front.read("A0", "A2!", "A1") == []
-    assert front.whys == [FrameNotNext]
-    assert front.read("A2!") == ["A0 A1 A2"]
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read("A0", "A2!", "A1") == []
+    assert harness.take_reasons() == [FrameNotNext]
+    assert harness.read("A2!") == ["A0 A1 A2"]
 
 
 @case("differs_d06")
@@ -126,8 +127,8 @@ def when_brotli_is_allowed() -> None:
     """By the L1 block at which the channel is read; the batch in it is of a time before Fjord either way."""
     forks = forks_until("ecotone", fjord=24)
     body = channel_body([FIRST], Compression.BROTLI)
-    assert len(read(body, forks, seconds=24).batches) == 1
-    assert read(body, forks, seconds=12).reason_type is BrotliNotAllowed
+    assert len(read_channel(body, forks, seconds=24).batches) == 1
+    assert read_channel(body, forks, seconds=12).reason_type is BrotliNotAllowed
 
 
 @case("differs_d08")
@@ -137,7 +138,7 @@ def damage_in_the_compressed_stream() -> None:
     long = child(GENESIS, (b"\x02" + noise,)).singular
     for compression in (Compression.ZLIB, Compression.BROTLI):
         body = channel_body([FIRST, long], compression)
-        found = read(body[:-200], forks_until("fjord"))
+        found = read_channel(body[:-200], forks_until("fjord"))
         assert (len(found.batches), found.reason_type) == (1, StreamDamaged)
 
 
@@ -145,7 +146,7 @@ def damage_in_the_compressed_stream() -> None:
 def more_output_than_allowed() -> None:
     long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
     body = channel_body([FIRST, long, long], Compression.ZLIB)
-    found = read(body, forks_until("ecotone"))
+    found = read_channel(body, forks_until("ecotone"))
     assert (len(found.batches), found.reason_type) == (2, StreamLimitExceeded)
 
 
@@ -182,10 +183,10 @@ def type_byte_zero() -> None:
 
 @case("differs_d15")
 def unknown_transaction_types_in_singular_batches() -> None:
-    """The engine will say what becomes of them."""
+    """Whether they are valid is for the engine to decide."""
     for raw in (b"\x03\xc0", b"\x05\xc0", b"\x10\xc0", b"\x7f\xc0", b"\x00", b"\xff"):
-        bench = Bench(forks_until("isthmus"))
-        assert bench.singular(bench.next((raw,))) == ACCEPTED
+        checks = BatchCheckHarness(forks_until("isthmus"))
+        assert checks.singular(checks.next((raw,))) == ACCEPTED
 
 
 # --- transactions to the inbox -------------------------------------------------------------------------------------
@@ -195,10 +196,10 @@ def unknown_transaction_types_in_singular_batches() -> None:
 def blob_transaction_before_ecotone() -> None:
     block = plan(GENESIS, 1)[0]
     for fork, needs_blobs in (("delta", False), ("ecotone", True)):
-        world = World(forks_until(fork))
-        world.mine(inbox=[blobs([b"\1" * 32], data=channel("A", block.singular)[0])])
-        assert refs(world.run()) == ([] if needs_blobs else [block.ref])
-        assert isinstance(world.last, NeedBlobs) is needs_blobs
+        chain = RollupChain(forks_until(fork))
+        chain.mine(inbox=[blobs([b"\1" * 32], data=channel("A", block.singular)[0])])
+        assert refs(chain.run()) == ([] if needs_blobs else [block.ref])
+        assert isinstance(chain.last_output, NeedBlobs) is needs_blobs
 
 
 @case("differs_d17")
@@ -207,19 +208,19 @@ def deposit_from_the_batcher() -> None:
     deposit = encode_deposit(DepositTransaction(bytes(32), BATCHER, INBOX, 0, 0, 100_000, False, data))
     found = inbox_transaction(deposit, INBOX, L1_CHAIN_ID)
     assert found == InboxTransaction(0x7E, BATCHER, data, ())
-    world = World(forks_until("granite"))
-    world.mine(inbox=[found])
-    assert len(world.run()) == 1
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(inbox=[found])
+    assert len(chain.run()) == 1
 
 
-# --- judgement -----------------------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------------------------
 
 
 @case("differs_d18")
 def span_without_a_block_before_it() -> None:
-    bench = Bench(forks_until("granite"), safe=1)
+    checks = BatchCheckHarness(forks_until("granite"), safe=1)
     batch = span_fields([[]] * 8, relative_time=0, origin=FIRST_L1, origin_check=l1_hash(FIRST_L1)[:20]).encode()
-    assert bench.span(batch) == (BatchValidity.UNDECIDED, SpanParentUnavailable)
+    assert checks.span(batch) == (BatchValidity.UNDECIDED, SpanParentUnavailable)
 
 
 @case("differs_d19")
@@ -227,30 +228,30 @@ def span_whose_last_epoch_is_gone() -> None:
     chain = [child(GENESIS, (USER,), FIRST_L1)]
     for epoch in (1, 2):
         chain.append(child(chain[-1].ref, (USER,), FIRST_L1 + epoch))
-    bench = Bench(forks_until("granite"), safe=chain, first=2, last=3)
-    block = child(bench.safe, (USER,), FIRST_L1 + 1)
-    assert bench.span(span([block])) == (BatchValidity.UNDECIDED, SpanOriginUnknown)
+    checks = BatchCheckHarness(forks_until("granite"), safe=chain, first=2, last=3)
+    block = child(checks.safe, (USER,), FIRST_L1 + 1)
+    assert checks.span(span([block])) == (BatchValidity.UNDECIDED, SpanOriginUnknown)
 
 
 @case("differs_d20")
 def delta_and_an_overlapping_span() -> None:
     """The span starts with epoch 0, before Delta; the safe head is of epoch 1, at Delta."""
-    bench = Bench(forks_until("canyon", delta=12), safe=6, first=1, last=2)
-    assert bench.safe.l1_origin.number == FIRST_L1 + 1
-    blocks = plan(bench.block(3), 4)
+    checks = BatchCheckHarness(forks_until("canyon", delta=12), safe=6, first=1, last=2)
+    assert checks.safe.l1_origin.number == FIRST_L1 + 1
+    blocks = plan(checks.block(3), 4)
     assert blocks[0].ref.l1_origin.number == FIRST_L1
-    assert bench.span(span(blocks)) == ACCEPTED
+    assert checks.span(span(blocks)) == ACCEPTED
 
 
 @case("differs_d21")
 def undecided_span_in_holocene() -> None:
-    """It is not tried again when its l1_window are known."""
-    world = World(forks_until("holocene"))
-    world.mine(*channel("A", span(plan(GENESIS, 20))))
-    assert world.run() == []
-    assert world.effects() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
-    world.mine_until(FIRST_L1 + 5)
-    assert world.run() == []
+    """It is not checked again when its epochs are known."""
+    chain = RollupChain(forks_until("holocene"))
+    chain.mine(*channel("A", span(plan(GENESIS, 20))))
+    assert chain.run() == []
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
+    chain.mine_until(FIRST_L1 + 5)
+    assert chain.run() == []
 
 
 @case("differs_d22")
@@ -259,21 +260,21 @@ def overlap_with_other_content_in_holocene() -> None:
     config = rollup(forks_until("holocene"))
     assert DerivationConfig(config, L1_CHAIN).span_overlap_check
     assert Deriver(config, L1_CHAIN).span_overlap_check
-    chain = plan(GENESIS, 3)
-    other = child(chain[1].ref, (OTHER,))
+    blocks = plan(GENESIS, 3)
+    other = child(blocks[1].ref, (OTHER_USER,))
     new = child(other.ref)
-    for overlap_check, blocks, said in ((True, 3, [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]), (False, 4, [])):
-        world = World(forks_until("holocene"), overlap_check=overlap_check)
-        world.mine(*channel("A", span(chain)), *channel("B", span([other, new])))
-        assert len(world.run()) == blocks
-        assert world.effects() == said
+    for overlap_check, count, drops in ((True, 3, [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]), (False, 4, [])):
+        chain = RollupChain(forks_until("holocene"), overlap_check=overlap_check)
+        chain.mine(*channel("A", span(blocks)), *channel("B", span([other, new])))
+        assert len(chain.run()) == count
+        assert chain.take_drops() == drops
 
 
 @case("differs_d23")
 def parent_hash_of_singular_batches_in_holocene() -> None:
-    bench = Bench(forks_until("holocene"), safe=1)
-    stale = child(child(GENESIS, (OTHER,)).ref)
-    assert bench.singular(stale) == (BatchValidity.DROP, ParentHashMismatch)
+    checks = BatchCheckHarness(forks_until("holocene"), safe=1)
+    stale = child(child(GENESIS, (OTHER_USER,)).ref)
+    assert checks.singular(stale) == (BatchValidity.DROP, ParentHashMismatch)
 
 
 @case("differs_d24")
@@ -281,13 +282,13 @@ def empty_block_at_the_end_of_an_epoch() -> None:
     """The window of the first epoch is missed; the next epoch's block is still in time, and comes one L1 block later
     than the specs would force an empty one."""
     for fork in ("granite", "holocene"):
-        world = World(forks_until(fork), seq_window_size=5)
-        world.mine_until(FIRST_L1 + 5)
-        empty = world.run()
+        chain = RollupChain(forks_until(fork), seq_window_size=5)
+        chain.mine_until(FIRST_L1 + 5)
+        empty = chain.run()
         assert refs(empty) == refs(plan(GENESIS, 5, ()))
         block = child(empty[-1].ref)
-        world.mine(*channel("A", block.singular))
-        assert world.run()[0].ref == block.ref
+        chain.mine(*channel("A", block.singular))
+        assert chain.run()[0].ref == block.ref
 
 
 # --- resets, configs, switches -------------------------------------------------------------------------------------
@@ -296,19 +297,19 @@ def empty_block_at_the_end_of_an_epoch() -> None:
 @case("differs_d25")
 def system_config_of_a_reset() -> None:
     """That of the block where the walk ends, here with its L1 origin as gas limit; not the safe head's."""
-    found = OneToOne(early_forks(granite=0), 1000).base()
+    found = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
     assert (found.base.number, found.config.gas_limit) == (950, 950)
 
 
 @case("differs_d26")
 def malformed_config_log() -> None:
-    world = World(forks_until("granite"))
-    world.mine(updates=[config_log(0, b"\1"), batcher_update(STRANGER, 1), config_log(9, bytes(96), 2)])
+    chain = RollupChain(forks_until("granite"))
+    chain.mine(updates=[config_log(0, b"\1"), batcher_update(STRANGER, 1), config_log(9, bytes(96), 2)])
     (data,) = channel("A", FIRST)
-    world.mine(data, sender=STRANGER)
-    assert len(world.run()) == 1
-    assert world.effects() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
-    assert world.deriver.origin_config is not None and world.deriver.origin_config.batcher == STRANGER
+    chain.mine(data, sender=STRANGER)
+    assert len(chain.run()) == 1
+    assert chain.take_drops() == [(DropEffect.IGNORED, ConfigUpdateMalformed)] * 2
+    assert chain.deriver.origin_config is not None and chain.deriver.origin_config.batcher == STRANGER
 
 
 @case("differs_d27")
@@ -317,25 +318,25 @@ def two_forks_in_one_l1_step() -> None:
     block = plan(GENESIS, 1)[0]
     first, second = channel("A", block.singular, pieces=2)
     for granite, derived in ((24, 1), (23, 1), (12, 0)):
-        world = World(forks_until("fjord", granite=granite, holocene=24))
-        world.mine_until(FIRST_L1 + 2)
-        world.mine(second, first)
-        assert len(world.run()) == derived
+        chain = RollupChain(forks_until("fjord", granite=granite, holocene=24))
+        chain.mine_until(FIRST_L1 + 2)
+        chain.mine(second, first)
+        assert len(chain.run()) == derived
 
 
 @case("differs_d28")
-def what_the_new_stages_know_at_the_switch() -> None:
-    """A batch in the very block of the switch is judged by it, and the l1_window before it are known."""
+def what_the_new_stages_know_at_the_fork() -> None:
+    """A batch in the very block of the fork is checked at it, and the epochs before it are known."""
     blocks = plan(GENESIS, 14)
-    world = World(forks_until("granite", holocene=24))
-    world.mine()
-    world.mine(*channel("A", span(blocks)))
-    found = world.run()
+    chain = RollupChain(forks_until("granite", holocene=24))
+    chain.mine()
+    chain.mine(*channel("A", span(blocks)))
+    found = chain.run()
     assert refs(found) == refs(blocks[:12])
     assert {each.inclusion for each in found} == {FIRST_L1 + 2}
-    world.mine()
-    assert refs(world.run()) == refs(blocks[12:])
-    assert world.dropped == []
+    chain.mine()
+    assert refs(chain.run()) == refs(blocks[12:])
+    assert chain.dropped == []
 
 
 # --- span transactions ---------------------------------------------------------------------------------------------
@@ -344,7 +345,7 @@ def what_the_new_stages_know_at_the_switch() -> None:
 @case("differs_d29")
 def slots_of_post_exec_transactions() -> None:
     tx = Tx(0x7D, (b"anything",), nonce=9, gas=8, parity=1)
-    found = read(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
+    found = read_channel(channel_body([span_fields([[tx]]).encode()], Compression.ZLIB), forks_until("lagoon"))
     (batch,) = found.batches
     assert batch.transactions == (tx.data,)
 
@@ -353,6 +354,6 @@ def slots_of_post_exec_transactions() -> None:
 def fees_of_more_than_128_bits() -> None:
     fee = b"\x01" + bytes(16)
     txs = [Tx(0, (b"\x05", fee, b"")), Tx(2, (b"\x05", fee, fee, b"", []))]
-    found = read(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
+    found = read_channel(channel_body([span_fields([txs]).encode()], Compression.ZLIB), forks_until("delta"))
     (batch,) = found.batches
     assert batch.transactions == (txs[0].full(27), txs[1].full())

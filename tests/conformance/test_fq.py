@@ -1,4 +1,4 @@
-"""The frame queue (derivation-rules 6.2): from Holocene on, only frames that can follow each other stay in an item."""
+"""The frame queue: from Holocene on, only frames that can follow each other stay in an item [Q1 to Q8]."""
 
 from rollup_node.stages.derivation.codec.frames import parse_frames, prune_frames
 from rollup_node.stages.derivation.reasons.channels import FrameOfOtherChannel
@@ -12,12 +12,12 @@ from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item, names
 
 
 def pruned(text: str) -> tuple[str, list[type[Reason]]]:
-    """What is left of an item's frames, and why the others go."""
+    """The frames of an item that are kept, and why the others are dropped."""
     parsed = parse_frames(item(text))
     assert isinstance(parsed, list)
     assert parsed == frames(text)
@@ -43,8 +43,8 @@ def pruned(text: str) -> tuple[str, list[type[Reason]]]:
     fq_double_back=("A0 B0 C0", "C0", [FrameOfUnclosedChannel] * 2),
     fq_single=("A7", "A7", []),
 )
-def kept(text: str, left: str, whys: list[type[Reason]]) -> None:
-    assert pruned(text) == (left, whys)
+def kept(text: str, left: str, reasons: list[type[Reason]]) -> None:
+    assert pruned(text) == (left, reasons)
 
 
 @case("fq_reused_id_far")
@@ -55,24 +55,24 @@ def reused_id() -> None:
 
 @case("fq_pre_holocene_unordered")
 def unordered_before_holocene() -> None:
-    front = Front(forks_until("granite"))
-    assert front.read("A2! A0", "A1") == ["A0 A1 A2"]
-    assert front.whys == []
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read("A2! A0", "A1") == ["A0 A1 A2"]
+    assert harness.take_reasons() == []
 
 
 @case("fq_boundary_time")
 def from_the_very_second() -> None:
     """The first block is 12 seconds after genesis."""
-    for seconds, whys in ((12, [FrameOutOfOrder]), (13, [])):
-        front = Front(forks_until("granite", holocene=seconds))
-        front.read("A0 A2! A1")
-        assert front.whys == whys
+    for seconds, reasons in ((12, [FrameOutOfOrder]), (13, [])):
+        harness = IngestionHarness(forks_until("granite", holocene=seconds))
+        harness.read("A0 A2! A1")
+        assert harness.take_reasons() == reasons
 
 
 @case("fq_two_items_not_merged")
 def items_are_pruned_apart() -> None:
     """B1 is refused by the channel stage, where it finds no channel of its own; pruning does not touch it."""
-    front = Front(forks_until("holocene"))
-    assert front.read("A0", "B1", "A1!") == ["A0 A1"]
-    (dropped,) = front.dropped
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read("A0", "B1", "A1!") == ["A0 A1"]
+    (dropped,) = harness.dropped
     assert (dropped.effect, type(dropped.reason)) == (DropEffect.IGNORED, FrameOfOtherChannel)

@@ -1,4 +1,4 @@
-"""Frames in a data item (derivation-rules 6.1): one that is malformed refuses the item, and no other item."""
+"""Frames in a data item: a malformed one rejects its item, and no other item [P1 to P11]."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import blobs, forks_until
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import frames, item
 
 ONE = item("A0!")
 HEAD = 16 + 2 + 4
 
 
-def refused_by(data: bytes) -> Reason:
-    """Why the item is refused; the stages must then go on with the next item."""
-    front = Front(forks_until("granite"))
-    assert front.read(data, "B0!") == ["B0"]
-    (dropped,) = front.dropped
+def rejected_by(data: bytes) -> Reason:
+    """Why the item is rejected; the stages must then go on with the next item."""
+    harness = IngestionHarness(forks_until("granite"))
+    assert harness.read(data, "B0!") == ["B0"]
+    (dropped,) = harness.dropped
     assert dropped.effect is DropEffect.IGNORED
     assert parse_frames(data) == dropped.reason
     return dropped.reason
@@ -57,8 +57,8 @@ def with_length(length: int, data: bytes) -> bytes:
     frame_good_then_bad=(ONE + ONE[1:-1], FrameTruncated(frame=1, offset=len(ONE), field="end mark")),
     frame_trailing_one=(ONE + b"\0", FrameTruncated(frame=1, offset=len(ONE), field="channel id")),
 )
-def refused(data: bytes, reason: Reason) -> None:
-    assert refused_by(data) == reason
+def rejected(data: bytes, reason: Reason) -> None:
+    assert rejected_by(data) == reason
 
 
 @case("frame_len_claim_4g")
@@ -86,20 +86,20 @@ def taken(text: str) -> None:
 
 @case("frame_bad_item_then_good")
 def the_next_transaction_is_read() -> None:
-    front = Front(forks_until("holocene"))
-    assert front.read(item("A0!")[:-1], "B0!") == ["B0"]
-    assert front.whys == [FrameTruncated]
+    harness = IngestionHarness(forks_until("holocene"))
+    assert harness.read(item("A0!")[:-1], "B0!") == ["B0"]
+    assert harness.take_reasons() == [FrameTruncated]
 
 
 @case("frame_bad_blob_item_same_tx")
 def the_next_blob_is_read() -> None:
-    front = Front(forks_until("ecotone"))
-    block = front.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
-    rules = front.config.schedule().l1(block.header.timestamp)
-    front.intake.open(block, block.inbox[0].sender, rules)
-    read: Callable[[], object] = lambda: front.intake.next_channel(block.ref, rules)  # noqa: E731
+    harness = IngestionHarness(forks_until("ecotone"))
+    block = harness.l1.add(blobs([b"\1" * 32, b"\2" * 32]))
+    rules = harness.config.schedule().l1(block.header.timestamp)
+    harness.ingestion.open(block, block.inbox[0].sender, rules)
+    read: Callable[[], object] = lambda: harness.ingestion.next_channel(block.ref, rules)  # noqa: E731
     assert isinstance(read(), NeedBlobs)
     contents = [BlobContent(b"\1" * 32, b"\0junk", None), BlobContent(b"\2" * 32, item("B0!"), None)]
-    assert front.intake.source.add_blobs(block.header.hash, contents)
+    assert harness.ingestion.source.add_blobs(block.header.hash, contents)
     channel = read()
     assert channel is not None and getattr(channel, "body", None) == b"B0 "

@@ -1,5 +1,4 @@
-"""The stream of items in a channel, and what an item that cannot be read does to those around it (derivation-rules 9.2
-and 9.4)."""
+"""The stream of items in a channel, and what an invalid item does to those around it [ST1 to ST6, BE1 to BE7]."""
 
 import tracemalloc
 import zlib
@@ -18,23 +17,24 @@ from rollup_node.stages.derivation.reasons.reading import (
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import FIRST_L1, L2_BLOCK_TIME, forks_until, l1_hash, l2_block, span
-from tests.conformance.kit.reading import read
+from tests.conformance.kit.chain import GENESIS, L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.channel_reading import read_channel
+from tests.conformance.kit.planning import plan, span
 from tests.conformance.kit.streams import batch, stream
 
-EPOCH = BlockId(FIRST_L1, l1_hash(FIRST_L1))
 ISTHMUS = forks_until("isthmus")
 BEFORE_DELTA = forks_until("canyon")
 GOOD = stream([batch(1)])
 GOOD_2 = stream([batch(2)])
+SPAN = span(plan(GENESIS, 1, ()))
+"""Of one block without transactions."""
 AFTER = len(GOOD)
 
 
 def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[DropEffect, Reason]]]:
     """The numbers of the first blocks of the batches in this stream, and what was dropped."""
-    found = read(zlib.compress(output), forks)
+    found = read_channel(zlib.compress(output), forks)
     return [time // L2_BLOCK_TIME for time in found.times], [(each.effect, each.reason) for each in found.dropped]
 
 
@@ -56,11 +56,11 @@ def ends(output: bytes, numbers: list[int], reason: Reason) -> None:
 @table(
     rlp_single_byte_00=(GOOD + b"\0" + GOOD_2, [1], SingularBatchMalformed),
     rlp_bad_singular_then_good=(stream([batch(1)[:-1]]) + GOOD_2, [], SingularBatchMalformed),
-    rlp_bad_span_raw_then_good=(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, [], SpanBatchMalformed),
+    rlp_bad_span_raw_then_good=(stream([SPAN[:-1]]) + GOOD_2, [], SpanBatchMalformed),
 )
-def ends_with_a_malformed_batch(output: bytes, numbers: list[int], why: type[Reason]) -> None:
+def ends_with_a_malformed_batch(output: bytes, numbers: list[int], reason: type[Reason]) -> None:
     found, dropped = blocks(output)
-    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (numbers, [(DropEffect.ENDED, why)])
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (numbers, [(DropEffect.ENDED, reason)])
 
 
 @case("rlp_huge_len")
@@ -68,7 +68,7 @@ def a_length_of_64_bits() -> None:
     body = zlib.compress(GOOD + b"\xbf" + b"\xff" * 8 + GOOD_2)
     tracemalloc.start()
     try:
-        found = read(body, ISTHMUS)
+        found = read_channel(body, ISTHMUS)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -83,7 +83,7 @@ BLOB_TRANSACTION = bytes.fromhex("03c3808080")
 def span_with_type_3() -> bytes:
     """A span of one block and one transaction, whose payload is then replaced by one of type 3."""
     signature, recipient = b"\1" * 64, b"\2" * 20
-    good = span([l2_block(1, EPOCH)])
+    good = SPAN
     assert good[-1:] == b"\0"
     return good[:-1] + b"\1" + b"\0" + b"\0" + signature + recipient + BLOB_TRANSACTION + b"\0" + b"\0"
 
@@ -91,7 +91,7 @@ def span_with_type_3() -> bytes:
 @case("rlp_bad_span_derive_then_good")
 def span_that_cannot_be_restored() -> None:
     found, dropped = blocks(stream([span_with_type_3()]) + GOOD_2)
-    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
         [2],
         [(DropEffect.DROPPED, SpanTransactionInvalid)],
     )
@@ -99,9 +99,9 @@ def span_that_cannot_be_restored() -> None:
 
 @case("rlp_span_pre_delta_then_good")
 def span_before_delta() -> None:
-    output = stream([span([l2_block(1, EPOCH)])]) + GOOD_2
+    output = stream([SPAN]) + GOOD_2
     found, dropped = blocks(output, BEFORE_DELTA)
-    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
         [2],
         [(DropEffect.DROPPED, SpanBatchNotAllowed)],
     )
@@ -110,8 +110,8 @@ def span_before_delta() -> None:
 
 @case("rlp_span_raw_bad_pre_delta")
 def malformed_span_before_delta() -> None:
-    found, dropped = blocks(stream([span([l2_block(1, EPOCH)])[:-1]]) + GOOD_2, BEFORE_DELTA)
-    assert (found, [(effect, type(reason)) for effect, reason in dropped]) == (
+    found, dropped = blocks(stream([SPAN[:-1]]) + GOOD_2, BEFORE_DELTA)
+    assert (found, [(effect, type(each)) for effect, each in dropped]) == (
         [],
         [(DropEffect.ENDED, SpanBatchMalformed)],
     )

@@ -1,5 +1,5 @@
-"""Span batches as bytes (derivation-rules 11): malformed ones end the reading of their channel, those whose
-transactions cannot be restored are dropped alone."""
+"""Raw decoding of span batches: malformed ones end their channel, those whose transactions cannot be restored are
+dropped alone [SP1 to SP18, BE6]."""
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.reasons.reading import SpanBatchMalformed, SpanTransactionInvalid
@@ -7,11 +7,10 @@ from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import GENESIS_TIME, L2_BLOCK_TIME, forks_until
-from tests.conformance.kit.reading import Read
-from tests.conformance.kit.reading import read as read_body
-from tests.conformance.kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
-from tests.conformance.kit.worlds import GENESIS, plan, span
+from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, L2_BLOCK_TIME, forks_until
+from tests.conformance.kit.channel_reading import ReadResult, read_channel
+from tests.conformance.kit.planning import plan, span
+from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
 
 MARK = plan(GENESIS, 1)[0].singular
 """A singular batch, before and behind the span."""
@@ -20,12 +19,12 @@ GOOD = span_fields([[LEGACY], [], [DYNAMIC, LEGACY]], [1, 0, 1])
 LIMIT = 10_000_000
 
 
-def read(encoded: bytes, fork: str = "delta") -> Read:
+def read(encoded: bytes, fork: str = "delta") -> ReadResult:
     """Reads the span between two singular batches."""
-    return read_body(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
+    return read_channel(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
 
 
-def read_alike(encoded: bytes) -> Read:
+def read_alike(encoded: bytes) -> ReadResult:
     """As `read`, from Delta and from Holocene on."""
     found = read(encoded)
     assert read(encoded, "holocene") == found
@@ -53,7 +52,7 @@ def ended_at(encoded: bytes) -> int:
 
 
 def refusal_of(encoded: bytes) -> Reason:
-    """Why the span alone is dropped; the channel goes on."""
+    """Why the span alone is dropped; the channel continues."""
     found = read_alike(encoded)
     assert len(found.batches) == 2
     (dropped,) = found.dropped
@@ -63,7 +62,7 @@ def refusal_of(encoded: bytes) -> Reason:
 
 @case("span_ok_roundtrip")
 def comes_back() -> None:
-    """Encoded by the batcher's library, 40 blocks over several l1_window; and blocks of many transactions."""
+    """Encoded by the batcher's library, 40 blocks over several epochs; and blocks of many transactions."""
     full = (LEGACY.full(27), DYNAMIC.full(), Tx(1, (b"\x05", b"\x09", b"", [[b"\x77" * 20, [b"\x01" * 32]]])).full())
     planned = plan(GENESIS, 40, full)
     batch = span_in(span(planned))

@@ -1,22 +1,14 @@
-"""The data items of an L1 block (derivation-rules 4): which calldata and which blobs, and in which order."""
+"""The data items of an L1 block: which calldata and which blobs, and in which order [O1 to O7]."""
 
-import asyncio
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import ckzg
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
 from rollup_node.stages.blobs.blob_requests import Needs
-from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
-from rollup_node.stages.blobs.process import stage as process
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.data_source import DataSource
@@ -24,19 +16,18 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
-from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table
-from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until, rollup
-from tests.conformance.kit.intake import Front
+from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, blobs, calldata, forks_until
+from tests.conformance.kit.ingestion import IngestionHarness
+from tests.conformance.kit.l1_transactions import BLOB, SIGNER, signed
 from tests.conformance.kit.notation import item, names
-from tests.conformance.kit.signed import BLOB, SIGNER, signed
+from tests.conformance.kit.processes import bounded, step_on_request
 from tests.conformance.kit.streams import noise
 
 ECOTONE = forks_until("ecotone")
@@ -49,9 +40,9 @@ class Source:
     in the notation of frames."""
 
     def __init__(self, *inbox: InboxTransaction, forks: dict[str, int] = ECOTONE) -> None:
-        front = Front(forks)
-        self.block = front.l1.add(*inbox)
-        self.rules = front.config.schedule().l1(self.block.header.timestamp)
+        harness = IngestionHarness(forks)
+        self.block = harness.l1.add(*inbox)
+        self.rules = harness.config.schedule().l1(self.block.header.timestamp)
         self.events = PipelineEvents()
         self.source = DataSource(self.events)
         self.source.open(self.block, BATCHER, self.rules)
@@ -91,9 +82,9 @@ def calldata_of_blob_transactions() -> None:
     """Through the filter for transactions as well, which must not lose it."""
     raw = signed(BLOB, blob_hashes=(H1,), data=item("A0!"))
     (found,) = inbox_transactions([raw], b"\xff" * 20, 900)
-    front = Front(forks_until("delta"))
-    front.batcher = SIGNER
-    assert front.read(found) == ["A0"]
+    harness = IngestionHarness(forks_until("delta"))
+    harness.batcher = SIGNER
+    assert harness.read(found) == ["A0"]
 
 
 @table(src_ecotone_boundary=(0, (H1,), "B0"), src_ecotone_minus1=(1, (), "A0"))
@@ -146,7 +137,7 @@ class Beacon:
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
-        """The process's answer to derivation when a beacon node offers these blobs for the ones asked for."""
+        """The process's answer to derivation when a beacon node returns these blobs for the ones it was asked for."""
         needs = Needs(1 << 20)
         need = needs.ask(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
         candidates: tuple[Candidate, ...] = with_commitments(offered, asked, self.commitments)
@@ -172,7 +163,7 @@ def in_another_order(beacon: Beacon) -> None:
 
 
 def refuses(*hashes: Hash) -> bool:
-    """Whether derivation, which wants H1 and H2, refuses an answer with these and goes on wanting."""
+    """Whether derivation, which needs H1 and H2, refuses an answer with these and still needs them."""
     source = Source(blobs([H1, H2]))
     contents: dict[Hash, bytes | None] = {H1: b"1", H2: b"2", H3: b"3"}
     taken = source.take(contents, hashes)
@@ -181,8 +172,8 @@ def refuses(*hashes: Hash) -> bool:
 
 @case("src_blob_extra")
 def one_too_many(beacon: Beacon) -> None:
-    """Derivation does not take it. It does not see it either: where a beacon node gives more than was asked for, as
-    behind a proxy that drops the query, the blobs process leaves out what nobody wants."""
+    """Derivation refuses it. It does not receive it either: where a beacon node returns more than was requested, as
+    behind a proxy that drops the query, the blobs process leaves out the surplus."""
     assert refuses(H1, H2, H3)
     found = beacon.ask(beacon.refs[:2], beacon.blobs)
     assert isinstance(found, BlobsResponse)
@@ -198,7 +189,7 @@ def one_too_few(beacon: Beacon) -> None:
 
 
 @case("src_blob_foreign")
-def one_nobody_asked_for(beacon: Beacon) -> None:
+def one_that_was_not_requested(beacon: Beacon) -> None:
     assert refuses(H1, H3)
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
     assert isinstance(found, BlobsUnavailable)
@@ -208,27 +199,12 @@ def one_nobody_asked_for(beacon: Beacon) -> None:
 
 @case("src_no_beacon")
 def no_source_of_blobs() -> None:
-    """Blobs that derivation does not wait for yet are no reason to stop."""
+    """Blobs that derivation waits for stop the node, those that are only prefetched do not."""
 
-    async def use(urgent: bool) -> None:
-        with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-            buses = Bus.for_test(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
-            async with pumping(buses):
-                meter = Meter("blobs")
-                stage = process.build(BlobsConfig(None, rollup(ECOTONE)), buses["blobs"], meter)
-                client = buses["derivation"].connect("blobs.contents", lambda message: None)
-                driver = Driver(stage, meter, Problems(stage, meter), "blobs")
-                running = asyncio.create_task(driver.run(driver.activities[0]))
-                try:
-                    for _ in range(20):
-                        client.send(BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent))
-                        await asyncio.wait([running], timeout=0.02)
-                        if running.done():
-                            running.result()
-                finally:
-                    running.cancel()
-                    await stage.close()
+    def step(urgent: bool) -> None:
+        request = BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), urgent)
+        bounded(lambda: step_on_request(request))
 
     with pytest.raises(CriticalError, match="no endpoint to fetch blobs from"):
-        asyncio.run(use(urgent=True))
-    asyncio.run(use(urgent=False))
+        step(urgent=True)
+    step(urgent=False)

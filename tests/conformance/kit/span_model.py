@@ -1,5 +1,5 @@
-"""A span batch read in the plainest way, by the wording of derivation-rules 11 and 12 and with an RLP library from
-outside: what the node's own decoder is compared with."""
+"""A span batch read in the plainest way, by the wording of the rules and with another RLP library: what the
+node's decoder is compared with [SP1 to SP18, CV1 to CV10]."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import rlp
 from rlp.exceptions import DecodingError
 
 from tests.conformance.kit.chain import L2_CHAIN_ID
-from tests.conformance.kit.spans import integer
+from tests.conformance.kit.span_fields import integer
 
 LIMIT = 10_000_000
 U64 = 1 << 64

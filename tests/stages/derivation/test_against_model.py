@@ -24,6 +24,7 @@ from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_b
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    GENESIS,
     GENESIS_TIME,
     L2_BLOCK_TIME,
     L2_CHAIN_ID,
@@ -33,8 +34,9 @@ from tests.conformance.kit.chain import (
     config_log,
     l1_hash,
 )
-from tests.conformance.kit.spans import TO, R, S
-from tests.conformance.kit.worlds import GENESIS, Derived, Planned, World, child, l2_hash
+from tests.conformance.kit.planning import Planned, child, l2_hash
+from tests.conformance.kit.rollup_chain import DerivedBlock, RollupChain
+from tests.conformance.kit.span_fields import TO, R, S
 from tests.support.derivation_model import Model, reset_start
 from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Channel, Frame, Single, Span
 
@@ -98,7 +100,7 @@ class Played:
     """A world with the model's view of it."""
 
     def __init__(self, forks: dict[str, int], window: int, drift: int, timeout: int) -> None:
-        self.world = World(forks, seq_window_size=window, max_sequencer_drift=drift, channel_timeout=timeout)
+        self.world = RollupChain(forks, seq_window_size=window, max_sequencer_drift=drift, channel_timeout=timeout)
         self.world.is_invalid = lambda attributes: self._is_bad(attributes) and self._replaces()
         self.world.is_refused = lambda attributes: self._is_bad(attributes) and not self._replaces()
         self.channels: dict[bytes, Channel] = {}
@@ -160,7 +162,7 @@ class Played:
         assert [self._built(each) for each in self.world.l2[self.start + 1 :]] == model.built
         assert (self.world.reset_reason is not None) == (end == "reset")
 
-    def _built(self, block: Derived) -> Built:
+    def _built(self, block: DerivedBlock) -> Built:
         assert block.output is not None
         attributes, time = block.output.attributes, block.ref.timestamp
         activating = self.chain.activating(time)
@@ -201,7 +203,7 @@ class Played:
         return len(kept)
 
 
-def _l2(block: Derived) -> L2:
+def _l2(block: DerivedBlock) -> L2:
     ref, origin = block.ref, block.ref.l1_origin
     return L2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
 

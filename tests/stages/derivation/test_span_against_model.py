@@ -10,9 +10,9 @@ from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
 from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.chain import L2_CHAIN_ID
+from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
 from tests.conformance.kit.span_model import Malformed, NotRestored
 from tests.conformance.kit.span_model import read as read_model
-from tests.conformance.kit.spans import SpanFields, Tx, bit_list, span_fields, uvarint
 
 RULES = SpanRules(L2_CHAIN_ID, 0, 2)
 SIZES = st.sampled_from([0, 0, 1, 1, 2, 5, 9, 20, 31, 32, 33, 54, 55, 56, 57, 255, 256, 300])

@@ -1,4 +1,4 @@
-"""A batch stage alone, fed from a list, for what cannot happen behind the stages before it."""
+"""A batch stage on its own, with batches from a list, for what cannot happen behind the stages before it."""
 
 from collections import deque
 from typing import Any
@@ -16,12 +16,11 @@ from rollup_node.stages.derivation.pipeline.overlap_blocks import OverlapBlocks
 from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatchChecks
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.conformance.kit.chain import L1, rollup
-from tests.conformance.kit.worlds import DEFAULTS, GENESIS
+from tests.conformance.kit.chain import GENESIS, L1Blocks, rollup
 
 
-class ListSource:
-    """Gives out what is in the list; then there is no more data."""
+class BatchList:
+    """A NextBatchProvider that gives what is in the list, and then has no more data."""
 
     def __init__(self) -> None:
         self.items: deque[SingularBatch | SpanBatch | Flow] = deque()
@@ -36,7 +35,7 @@ class ListSource:
         self.items.clear()
 
 
-class StageBench:
+class BatchStageHarness:
     """A stage that has seen the L1 blocks up to `last`, by their distance from genesis' origin."""
 
     def __init__(
@@ -47,32 +46,33 @@ class StageBench:
         span_checks: type[SpanBatchChecks] = SpanBatchChecks,
         **changes: Any,
     ) -> None:
-        self.config = rollup(forks, **(DEFAULTS | changes))
-        self.l1 = L1()
+        self.config = rollup(forks, **changes)
+        self.l1 = L1Blocks()
         self.l1.skip(last)
         self.l1_window = L1OriginWindow(self.l1.blocks[0])
-        self.source = ListSource()
-        overlap_blocks = OverlapBlocks()
-        parts = BatchStageContext(
+        self.events = PipelineEvents()
+        self._provider = BatchList()
+        schedule, overlap_blocks = self.config.schedule(), OverlapBlocks()
+        context = BatchStageContext(
             self.config,
-            SingularBatchChecks(self.config, self.config.schedule()),
-            span_checks(self.config, self.config.schedule(), overlap_blocks),
+            SingularBatchChecks(self.config, schedule),
+            span_checks(self.config, schedule, overlap_blocks),
             self.l1_window,
             overlap_blocks,
-            self.source,
-            PipelineEvents(),
+            self._provider,
+            self.events,
             True,
         )
-        self.stage = stage(parts)
+        self.stage = stage(context)
         for block in self.l1.blocks:
             self.l1_window.advance_origin(block, GENESIS)
 
     def feed(self, *items: bytes | Flow) -> None:
-        """Puts encoded batches at the end of the list."""
+        """Appends encoded batches to the list."""
         for item in items:
             batch = item if isinstance(item, Flow) else decode_batch(item, span_rules(self.config))
             assert isinstance(batch, SingularBatch | SpanBatch | Flow)
-            self.source.items.append(batch)
+            self._provider.items.append(batch)
 
     def next(self, parent: L2BlockRef = GENESIS) -> StageOutput:
         """One step of the stage at the newest L1 block."""

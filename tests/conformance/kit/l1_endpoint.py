@@ -1,4 +1,4 @@
-"""An L1 endpoint with a made-up chain whose hashes and roots are right: its blocks and receipts in JSON."""
+"""An L1 endpoint with a made-up chain whose hashes and roots are correct: its blocks and receipts in JSON."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -133,8 +133,8 @@ class Endpoint:
 
         def by_number(number: str, full: bool) -> Any:
             last = FIRST_L1 + len(self.blocks) - 1
-            wanted = last if number == "latest" else FIRST_L1 if number in ("safe", "finalized") else int(number, 16)
-            return self.block(wanted) if FIRST_L1 <= wanted <= last else None
+            requested = last if number == "latest" else FIRST_L1 if number in ("safe", "finalized") else int(number, 16)
+            return self.block(requested) if FIRST_L1 <= requested <= last else None
 
         return {
             "eth_chainId": lambda: hex(L1_CHAIN_ID),

@@ -11,8 +11,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
-from tests.conformance.kit.chain import SYSTEM_CONFIG
-from tests.conformance.kit.worlds import GENESIS
+from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
 
 
 def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:

@@ -1,4 +1,4 @@
-"""Batches before the judge: the checks of derivation-rules 13 to 15 with a safe chain and a window of L1 blocks."""
+"""The checks of batches on their own, with a safe chain and a window of L1 blocks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,17 +14,28 @@ from rollup_node.stages.derivation.pipeline.singular_checks import SingularBatch
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
-from tests.conformance.kit.chain import FIRST_L1, L1, rollup
-from tests.conformance.kit.worlds import DEFAULTS, GENESIS, Planned, child, plan
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1Blocks, rollup
+from tests.conformance.kit.planning import Planned, child, plan
 
-Judged = tuple[BatchValidity, type[Reason] | None]
-ACCEPTED: Judged = (BatchValidity.ACCEPT, None)
+CheckResult = tuple[BatchValidity, type[Reason] | None]
+ACCEPTED: CheckResult = (BatchValidity.ACCEPT, None)
 DEPOSIT = b"\x7e\xc0"
 
 
-class Bench:
-    """L1 blocks by their distance from genesis' origin: the window goes from `first` to `last`, batches were included
-    in `included`; `times` says when some of them come, in seconds after genesis. The safe chain has `safe` blocks."""
+def dropped(reason: type[Reason]) -> CheckResult:
+    """The batch is invalid."""
+    return BatchValidity.DROP, reason
+
+
+def undecided(reason: type[Reason]) -> CheckResult:
+    """Blocks that decide are missing."""
+    return BatchValidity.UNDECIDED, reason
+
+
+class BatchCheckHarness:
+    """L1 blocks by their distance from genesis' origin: the window goes from `first` to `last`, batches were
+    included in `included`; `times` are the times of some of them, in seconds after genesis. The safe chain has
+    `safe` blocks."""
 
     def __init__(
         self,
@@ -37,8 +48,8 @@ class Bench:
         times: Mapping[int, int] | None = None,
         **changes: Any,
     ) -> None:
-        self.config = rollup(forks, **(DEFAULTS | changes))
-        self.l1 = L1()
+        self.config = rollup(forks, **changes)
+        self.l1 = L1Blocks()
         self.included = last if included is None else included
         while len(self.l1.blocks) <= max(last, self.included):
             self.l1.add(time=(times or {}).get(len(self.l1.blocks)))
@@ -47,10 +58,10 @@ class Bench:
         self.chain = plan(GENESIS, safe) if isinstance(safe, int) else list(safe)
         self.safe: L2BlockRef = self.chain[-1].ref if self.chain else GENESIS
         self.withheld: set[int] = set()
-        self.asked: list[NeedL2Blocks] = []
+        self.requested: list[NeedL2Blocks] = []
         self._overlap_blocks = OverlapBlocks()
         self._singular_checks = SingularBatchChecks(self.config, self.config.schedule())
-        self._span_checks = SpanBatchChecks(self.config, self.config.schedule(), self._overlap_blocks)
+        self.span_checks = SpanBatchChecks(self.config, self.config.schedule(), self._overlap_blocks)
 
     @property
     def inclusion(self) -> L1BlockRef:
@@ -71,24 +82,24 @@ class Bench:
         assert isinstance(batch, SingularBatch | SpanBatch)
         return batch
 
-    def singular(self, batch: Planned | SingularBatch) -> Judged:
-        """What becomes of a singular batch."""
-        if isinstance(batch, Planned):
-            batch = _singular(self.decoded(batch.singular))
-        return _judged(self._singular_checks.check(batch, self.l1_window, self.safe, self.inclusion))
+    def singular(self, batch: Planned | SingularBatch) -> CheckResult:
+        """The result of a singular batch."""
+        decoded = self.decoded(batch.singular) if isinstance(batch, Planned) else batch
+        assert isinstance(decoded, SingularBatch)
+        return _result(self._singular_checks.check(decoded, self.l1_window, self.safe, self.inclusion))
 
-    def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> Judged:
-        """What becomes of a span batch by the first part of the checks, or by all of them."""
+    def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> CheckResult:
+        """The result of a span batch: of the prefix checks, or of all of them."""
         if isinstance(batch, bytes):
             batch = self.decoded(batch)
         assert isinstance(batch, SpanBatch)
-        check = self._span_checks.check_full if full else self._span_checks.check_prefix
+        check = self.span_checks.check_full if full else self.span_checks.check_prefix
         self._overlap_blocks.begin_check()
-        self.asked.clear()
+        self.requested.clear()
         while isinstance(verdict := check(batch, self.l1_window, self.safe, self.inclusion), NeedL2Blocks):
-            self.asked.append(verdict)
+            self.requested.append(verdict)
             assert self._overlap_blocks.add(verdict.first, verdict.last, self._contents(verdict))
-        return _judged(verdict)
+        return _result(verdict)
 
     def _contents(self, need: NeedL2Blocks) -> list[L2BlockContent] | None:
         numbers = range(need.first, need.last + 1)
@@ -101,10 +112,5 @@ class Bench:
         ]
 
 
-def _singular(batch: SingularBatch | SpanBatch) -> SingularBatch:
-    assert isinstance(batch, SingularBatch)
-    return batch
-
-
-def _judged(verdict: BatchVerdict) -> Judged:
+def _result(verdict: BatchVerdict) -> CheckResult:
     return verdict.validity, None if verdict.reason is None else type(verdict.reason)
