@@ -8,7 +8,6 @@ from rollup_node.stages.derivation.pipeline.alt_da import (
     AltDaResolver,
     Commitment,
     CommitmentStatus,
-    read_commitment,
 )
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons.alt_da import (
@@ -17,7 +16,6 @@ from rollup_node.stages.derivation.reasons.alt_da import (
     CommitmentExpired,
     CommitmentInputTooLarge,
     CommitmentMalformed,
-    CommitmentReorged,
     CommitmentTypeMismatch,
 )
 from rollup_node.stages.derivation.reasons.frames import FramesVersionUnknown
@@ -82,11 +80,6 @@ def skipped(data: bytes, reason: Reason) -> None:
     assert Resolution().is_skipped(data, reason)
 
 
-def test_a_version_byte_alone_is_skipped() -> None:
-    assert Resolution().is_skipped(b"\1", CommitmentMalformed(error="no bytes"))
-    assert read_commitment(GENERIC_ITEM) == Commitment(GENERIC, DIGEST)
-
-
 @case("altda_expired")
 def challenge_expired() -> None:
     resolution = Resolution()
@@ -123,13 +116,6 @@ def an_earlier_one_expires() -> None:
     assert resolution.resolver.reset is None
     resolution.resolver.advance_origin(any_expired=True)
     assert resolution.resolver.reset == ChallengeExpired()
-
-
-def test_another_l1_chain_asks_for_a_reset() -> None:
-    resolution = Resolution()
-    resolution.resolver.resolve(KECCAK_ITEM)
-    assert resolution.resolver.add_input(CommitmentStatus.REORGED) is None
-    assert resolution.resolver.reset == CommitmentReorged(commitment=DIGEST)
 
 
 @case("altda_keccak_130673")

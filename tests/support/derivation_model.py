@@ -1,5 +1,5 @@
-"""Derivation as slowly and plainly as the rule book says it: from what stands on L1 since a reset to the L2 blocks that
-follow, all of it again for every question. Bytes do not occur: batches and frames are what the test says they are."""
+"""Derivation in the plainest way, by the wording of the rules: from the L1 blocks since a reset to the L2 blocks that
+follow, all of it again for every question. Bytes do not occur: batches and frames are plain values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ END = object()
 
 
 def reset_start(chain: Chain, l1: Sequence[L1], l2: Sequence[L2]) -> int:
-    """RS1: the number of the L2 block whose L1 origin is to be read first, for the newest of `l2` as safe head."""
+    """The number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
     safe, at = l2[-1], len(l2) - 1
     while at > 0 and l2[at].epoch > chain.first_l1:
         time = l1[l2[at].epoch - chain.first_l1].time
@@ -30,7 +30,7 @@ class _Open:
     end: int | None = None
 
 
-class Model:
+class DerivationModel:
     """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
 
     def __init__(self, chain: Chain, l1: Sequence[L1], l2: Sequence[L2], base: int) -> None:
@@ -41,7 +41,7 @@ class Model:
         self.window = [self.origin]
         self.bank: dict[bytes, _Open] = {}
         self.queue: list[tuple[Single | Span, L1]] = []
-        self.rest: list[Single] = []
+        self.pending: list[Single] = []
         self.flushed = False
         self.new = chain.active("holocene", self.origin.time)
         self.source: Iterator[Single | Span] = iter(())
@@ -58,11 +58,11 @@ class Model:
         """How it ends: `waits` for more L1 blocks, or `reset`."""
         while True:
             self.source = self._readable_batches()
-            said = "more"
-            while said == "more":
-                said = self._new_stage() if self.new else self._old_stage()
-            if said == "reset":
-                return said
+            ended = "more"
+            while ended == "more":
+                ended = self._new_stage() if self.new else self._old_stage()
+            if ended == "reset":
+                return ended
             place = self.origin.number + 1 - self.chain.first_l1
             if place == len(self.l1):
                 return "waits"
@@ -72,23 +72,23 @@ class Model:
             self.origin = self.l1[place]
 
     def _cross(self, old: int, new: int) -> None:
-        """PS3, PS4."""
+        """Holocene replaces the stages if it is the first fork of this L1 step [PS3, PS4]."""
         crossed = [f for f in ORDER if not self.chain.active(f, old) and self.chain.active(f, new)]
         if crossed[:1] == ["holocene"]:
             self.new = True
-            self.bank, self.queue, self.rest = {}, [], []
+            self.bank, self.queue, self.pending = {}, [], []
 
-    # --- 3 to 9: from L1 blocks to batches -------------------------------------------------------------------------
+    # --- from L1 blocks to batches -------------------------------------------------------------------------
 
     def _batcher(self) -> bytes:
-        """T5."""
+        """The batcher by the updates up to the origin [T5]."""
         found = self.chain.batcher
         for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
             found = block.batcher or found
         return found
 
     def _readable_batches(self) -> Iterator[Single | Span]:
-        """What the reader gives in this L1 block."""
+        """The batches that are read in this L1 block."""
         if self.new:
             self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
         for sender, frames in self.origin.items:
@@ -109,7 +109,7 @@ class Model:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
     def _ready_in_bank(self) -> Iterator[Single | Span]:
-        """CB1 to CB6."""
+        """The batches of the channels that are ready in the bank [CB1 to CB6]."""
         while self.bank:
             oldest = next(iter(self.bank))
             if self._timed_out(self.bank[oldest]):
@@ -127,7 +127,7 @@ class Model:
         return complete and not self._timed_out(channel)
 
     def _ingest(self, frame: Frame) -> None:
-        """CB7 to CB10, CB14."""
+        """Adds a frame to the bank [CB7 to CB10, CB14]."""
         channel = self.bank.setdefault(frame.channel, _Open(self.origin.number))
         closed = channel.end is not None
         if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
@@ -140,7 +140,7 @@ class Model:
             channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
 
     def _assemble(self, frame: Frame) -> Iterator[Single | Span]:
-        """CA3 to CA7."""
+        """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
             self.bank = {frame.channel: _Open(self.origin.number)}
         channel = self.bank.get(frame.channel)
@@ -152,7 +152,7 @@ class Model:
             yield from self._read(b"".join(channel.pieces.values()))
 
     def _read(self, body: bytes) -> Iterator[Single | Span]:
-        """RD3, BE5."""
+        """The batches of a channel that may be read here [RD3, BE5]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
             return
@@ -165,15 +165,15 @@ class Model:
                 return
 
     def _flush(self) -> None:
-        """E5b."""
-        self.rest, self.flushed = [], True
+        """Drops the pending span, the channel being read and the staging channel [E5b]."""
+        self.pending, self.flushed = [], True
         if self.new:
             self.bank = {}
 
-    # --- 17 to 19: the stages --------------------------------------------------------------------------------------
+    # --- the stages --------------------------------------------------------------------------------------
 
     def _update_origins(self) -> bool:
-        """E2, E3; whether the L1 block lies behind the parent's origin."""
+        """Updates the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
         behind = self.origin.number < self.safe.epoch
         if self.origin is not self.seen:
             self.seen = self.origin
@@ -183,36 +183,36 @@ class Model:
         return behind
 
     def _does_not_fit(self) -> bool:
-        """E6."""
+        """Whether the parent's origin does not fit the window [E6]."""
         first = self.window[0]
         return (self.safe.epoch, self.safe.epoch_hash) != (first.number, first.hash) and (
             self.safe.epoch != first.number - 1
         )
 
-    def _usable_rest(self) -> Single | None:
-        """X6."""
-        if self.rest and self.rest[0].time == self.next_time:
-            return self.rest.pop(0)
-        self.rest = []
+    def _next_pending(self) -> Single | None:
+        """The next block of the pending span, if its time is the next one [X6]."""
+        if self.pending and self.pending[0].time == self.next_time:
+            return self.pending.pop(0)
+        self.pending = []
         return None
 
     def _old_stage(self) -> str:
-        """BQ1 to BQ10."""
-        held = self._usable_rest()
+        """One step of the batch queue [BQ1 to BQ10]."""
+        held = self._next_pending()
         if held is not None:
-            return self._build(held, not self.rest)
+            return self._build(held, not self.pending)
         behind = self._update_origins()
         batch = next(self.source, END)
         if behind:
             return "eof" if batch is END else "more"
-        if isinstance(batch, Single | Span) and self._judge(batch, self.origin) != "drop":
+        if isinstance(batch, Single | Span) and self._check(batch, self.origin) != "drop":
             self.queue.append((batch, self.origin))
         if self._does_not_fit():
             return "reset"
         kept: list[tuple[Single | Span, L1]] = []
         while self.queue:
             entry = self.queue.pop(0)
-            verdict = self._judge(*entry)
+            verdict = self._check(*entry)
             if verdict == "accept":
                 self.queue = kept + self.queue
                 return self._take(entry[0])
@@ -222,26 +222,26 @@ class Model:
             if verdict == "future":
                 kept.append(entry)
         self.queue = kept
-        said = self._expired(batch is END)
-        return "more" if said == "eof" and batch is not END else said
+        ended = self._expired(batch is END)
+        return "more" if ended == "eof" and batch is not END else ended
 
     def _take(self, batch: Single | Span) -> str:
-        """BQ10."""
+        """An accepted batch, block by block [BQ10]."""
         if isinstance(batch, Single):
             return self._build(batch, True)
         found = self._extract(batch)
         assert found, "an accepted span has no new block"
-        self.rest = found[1:]
-        return self._build(found[0], not self.rest)
+        self.pending = found[1:]
+        return self._build(found[0], not self.pending)
 
     def _new_stage(self) -> str:
-        """BS1 to BS9."""
+        """One step of the batch stage [BS1 to BS9]."""
         if self._update_origins() or self.safe.epoch == self.origin.number:
             return "eof" if next(self.source, END) is END else "more"
         assert len(self.window) >= 2
         if self._does_not_fit():
             return "reset"
-        batch: object = self._usable_rest() or next(self.source, END)
+        batch: object = self._next_pending() or next(self.source, END)
         if batch is END:
             return self._expired(True)
         if isinstance(batch, Span):
@@ -253,7 +253,7 @@ class Model:
                 if verdict in ("drop", "accept"):
                     self._flush()
                 return "more"
-            self.rest = found[1:]
+            self.pending = found[1:]
             batch = found[0]
         assert isinstance(batch, Single)
         verdict = self._single(batch, self.origin)
@@ -264,7 +264,7 @@ class Model:
         return "more"
 
     def _expired(self, out_of_data: bool) -> str:
-        """E7."""
+        """An empty batch, if one is due [E7]."""
         epoch = self.window[0]
         expiry = epoch.number + self.chain.window
         if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
@@ -276,9 +276,9 @@ class Model:
         self.window.pop(0)
         return "eof"
 
-    # --- 13 to 16: the judgement of batches ------------------------------------------------------------------------
+    # --- the validity of batches ------------------------------------------------------------------------
 
-    def _judge(self, batch: Single | Span, inclusion: L1) -> str:
+    def _check(self, batch: Single | Span, inclusion: L1) -> str:
         return self._single(batch, inclusion) if isinstance(batch, Single) else self._span(batch, inclusion)
 
     def _strict(self, inclusion: L1) -> bool:
@@ -288,7 +288,7 @@ class Model:
         return next((each for each in self.window if each.number == number), None)
 
     def _single(self, batch: Single, inclusion: L1) -> str:
-        """V1 to V15. A parent hash of nothing is that of whatever parent there is (X4)."""
+        """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
         if not self.window:
             return "undecided"
         if batch.time > self.next_time:
@@ -310,7 +310,7 @@ class Model:
         return verdict or ("drop" if any(self._refused(tx, batch.time, True) for tx in batch.txs) else "accept")
 
     def _drift(self, time: int, txs: tuple[bytes, ...], origin: L1, advanced: bool) -> str | None:
-        """V13, FU5."""
+        """The drift check [V13, FU5]."""
         if time <= origin.time + self.chain.max_drift(origin.time):
             return None
         if txs:
@@ -323,7 +323,7 @@ class Model:
         return "drop" if time >= following.time else None
 
     def _refused(self, tx: bytes, time: int, alone: bool) -> bool:
-        """V14, FU6."""
+        """The check of transaction types [V14, FU6]."""
         if tx[:1] in (b"", b"\x7e"):
             return True
         if tx[0] == 4:
@@ -334,14 +334,14 @@ class Model:
         return span.time + place * self.chain.block_time
 
     def _parent(self, span: Span) -> L2 | None:
-        """PX6."""
+        """The parent of a span [PX6]."""
         if span.time >= self.next_time:
             return self.safe
         number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
         return self.l2[number] if number >= 0 else None
 
     def _prefix(self, span: Span, inclusion: L1) -> str:
-        """PX1 to PX12."""
+        """The prefix checks of a span [PX1 to PX12]."""
         if not self.window:
             return "undecided"
         start, end = span.l1_window[0], span.l1_window[-1]
@@ -372,7 +372,7 @@ class Model:
         return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
 
     def _span(self, span: Span, inclusion: L1) -> str:
-        """FU1 to FU8."""
+        """The full check of a span [FU1 to FU8]."""
         verdict = self._prefix(span, inclusion)
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
@@ -393,7 +393,7 @@ class Model:
         return self._overlap(span)
 
     def _overlap(self, span: Span) -> str:
-        """FU7, N1."""
+        """The comparison of an overlap [FU7, N1]."""
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
@@ -402,7 +402,7 @@ class Model:
         return "accept"
 
     def _extract(self, span: Span) -> list[Single] | None:
-        """X1 to X4."""
+        """The blocks of a span after the safe head [X1 to X4]."""
         found: list[Single] = []
         for place, (epoch, txs) in enumerate(zip(span.l1_window, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
@@ -414,7 +414,7 @@ class Model:
     # --- 20: the block, and what the engine makes of it ------------------------------------------------------------
 
     def _build(self, batch: Single, concluding: bool) -> str:
-        """AQ2, AQ3, BQ13."""
+        """Builds a block, or replaces it by its deposits, or refuses it [AQ2, AQ3, BQ13]."""
         safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
         starts = epoch.number != safe.epoch
         if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
@@ -442,7 +442,7 @@ class Model:
 
 
 def pruned(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Q3."""
+    """The frames that the frame queue keeps [Q3]."""
     found, at = list(frames), 0
     while at + 1 < len(found):
         current, following = found[at], found[at + 1]

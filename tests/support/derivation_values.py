@@ -1,5 +1,4 @@
-"""What the derivation model speaks of: L1 and L2 blocks, frames, channels and batches as plain values, and a chain's
-constants."""
+"""The values of the derivation model: L1 and L2 blocks, frames, channels and batches, and a chain's constants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Chain:
-    """A rollup's constants, and what the test can do: tell bodies, count hashes, and refuse transactions."""
+    """A rollup's constants, and what the test provides: channel contents, block hashes, invalid transactions."""
 
     forks: Mapping[str, int]
     block_time: int
@@ -107,7 +106,7 @@ class Chain:
         return fork in self.forks and self.forks[fork] <= time
 
     def activating(self, time: int) -> list[str]:
-        """Rule C2."""
+        """The forks whose activation block has this time [FK2]."""
         before = time - self.block_time
         return [fork for fork in ORDER if self.active(fork, time) and before >= 0 and not self.active(fork, before)]
 

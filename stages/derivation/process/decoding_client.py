@@ -3,11 +3,12 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any, Protocol
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.ipc.bus.worker_pool import TaskFailed
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.process.decoded_channels import DecodedChannelCache
-from rollup_node.stages.derivation.tasks import DecodedChannel, run
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log import get_logger
 
 log = get_logger("derivation")
@@ -18,10 +19,16 @@ MAX_RUNNING = 8
 MAX_QUEUED = 256
 
 
+class TaskPool(Protocol):
+    """Runs a task elsewhere; raises TaskFailed when that is given up."""
+
+    async def run(self, task: DecodeChannel) -> Any: ...
+
+
 class DecodingClient:
     """Without a pool, channels are decoded in this process when they are needed. `wake` is called on each result."""
 
-    def __init__(self, pool: WorkerPool | None, wake: Callable[[], None]) -> None:
+    def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
         self._cache = DecodedChannelCache(MAX_CACHED_BYTES)
@@ -63,10 +70,10 @@ class DecodingClient:
             _, need = self._queued.popitem(last=False)
             self._start(self._pool, need)
 
-    def _start(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    def _start(self, pool: TaskPool, need: NeedDecoded) -> None:
         self._running[need.key] = asyncio.create_task(self._run(pool, need), name="decode a channel")
 
-    async def _run(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
         try:
             self._cache.put(need.key, await self._decode(pool, need))
         finally:
@@ -74,7 +81,7 @@ class DecodingClient:
             self._start_queued()
             self._wake()
 
-    async def _decode(self, pool: WorkerPool, need: NeedDecoded) -> DecodedChannel:
+    async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
         """By a worker. A task that workers fail at, such as a channel that takes them too long, runs in a thread of
         this process, so that its event loop keeps beating."""
         try:

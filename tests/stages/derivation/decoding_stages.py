@@ -31,8 +31,8 @@ SCHEDULES = {
 }
 
 
-class JobConfig(msgspec.Struct, frozen=True):
-    """The folder of bodies, whether to decode without workers, and behind which channels a worker is killed."""
+class DecodingJob(msgspec.Struct, frozen=True):
+    """The folder of bodies, whether to decode without workers, and the channels after which a worker is killed."""
 
     folder: str
     runtime: str
@@ -41,10 +41,10 @@ class JobConfig(msgspec.Struct, frozen=True):
     output: int
 
 
-class JobStage:
+class DecodingStage:
     """Reads every body by the rules of the first and of the last fork."""
 
-    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+    def __init__(self, config: DecodingJob, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._wake = asyncio.Event()
         self._counters = bus.counters
@@ -62,7 +62,7 @@ class JobStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
     async def _step(self) -> float:
         bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
@@ -86,14 +86,14 @@ class JobStage:
         digest, count = sha256(), 0
         while (popped := reader.pop(rules, 5)) is not Flow.OUT_OF_DATA:
             if isinstance(popped, NeedDecoded):
-                await self._bring(reader, popped)
+                await self._decode(reader, popped)
             elif not isinstance(popped, Flow):
                 digest.update(msgspec.msgpack.encode(popped))
                 count += 1
         digest.update(repr([str(dropped) for dropped in events.drops]).encode())
         return count, digest.hexdigest()
 
-    async def _bring(self, reader: ChannelReader, need: NeedDecoded) -> None:
+    async def _decode(self, reader: ChannelReader, need: NeedDecoded) -> None:
         while (result := self._decoding.result(need)) is None:
             self._wake.clear()
             await self._wake.wait()
@@ -109,7 +109,7 @@ class JobStage:
 
 
 class IdleStage:
-    """Stands for the other processes that workers work for."""
+    """In the place of the other processes that workers work for."""
 
     activities = ()
 
@@ -123,12 +123,12 @@ class IdleStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
 
-def build(config: JobConfig, bus: Bus, meter: Meter) -> JobStage:
+def build(config: DecodingJob, bus: Bus, meter: Meter) -> DecodingStage:
     """The job."""
-    return JobStage(config, bus, meter)
+    return DecodingStage(config, bus, meter)
 
 
 def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:

@@ -1,31 +1,29 @@
-"""What derivation tells about itself."""
+"""Log lines, metrics and health problems of derivation."""
 
-from typing import Any
+from typing import NamedTuple
 
-import msgspec
 import pytest
 
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
+from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.process.derivation_log import LONG_WAIT, DerivationLog
 from rollup_node.stages.derivation.reasons.channels import ChannelTimedOut
-from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
-from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown
-from rollup_node.stages.derivation.reasons.table import REASONS
-from rollup_node.stages.derivation.tasks import DecodeChannel
+from rollup_node.stages.derivation.reasons.reading import SpanTransactionInvalid, StreamExhausted
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
+from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown, SpanPast
+from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.derivation import DropEffect
+from tests.conformance.kit.chain import L1Blocks
+
+H = b"\1" * 32
+TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))
 
 
-def example(reason: type[Reason]) -> Reason:
-    """A reason of this class with some values."""
-    values = {"int": 7, "str": "x", "bytes": b"\1\2"}
-    kinds = {field.name: field.type.__name__ for field in msgspec.structs.fields(reason)}
-    return reason(**{name: values[kind] for name, kind in kinds.items()})
-
-
-class Log:
-    """Keeps the lines."""
+class Lines:
+    """Keeps level and message of each line."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -37,45 +35,91 @@ class Log:
         self.lines.append(("debug", message))
 
     def warn(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("warn", message))
+        self.lines.append(("warn", f"{message} {fields}"))
+
+
+class Logged(NamedTuple):
+    """A derivation log and what it writes to."""
+
+    log: DerivationLog
+    lines: Lines
+    meter: Meter
+
+    def problems(self, need: object = None, now: float = 100.0) -> list[str]:
+        return self.log.problems(need, None, None, now)
 
 
 @pytest.fixture
-def journal() -> tuple[DerivationLog, Log, Meter]:
-    log, meter = Log(), Meter("derivation")
-    return DerivationLog(meter, log), log, meter
+def logged() -> Logged:
+    lines, meter = Lines(), Meter("derivation")
+    return Logged(DerivationLog(meter, lines), lines, meter)
 
 
-def test_every_drop_is_logged_and_counted(journal: tuple[DerivationLog, Log, Meter]) -> None:
-    book, log, meter = journal
-    for reason in REASONS:
-        book.dropped(Dropped(DropEffect.DROPPED, example(reason), None))
-    book.dropped(Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(channel=b"x", opened=1, timeout=2), None))
-    assert [level for level, _ in log.lines].count("debug") == 2, "only what is read again after every start"
-    text = meter.text().decode()
+def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
+    origin = L1Blocks().last.ref
+    logged.log.dropped(Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), origin))
+    ((level, line),) = logged.lines.lines
+    assert level == "warn"
+    assert line.startswith(
+        f"channel timed out: channel 0x{H.hex()}, opened at L1 block 1, timed out after 2 blocks [CB2]"
+    )
+    assert "'opened': 1" in line
+    text = logged.meter.text().decode()
     assert 'effect="timed_out",rule="CB2 channel_timed_out"' in text
     assert "channel_timeout_total 1.0" in text
+    (drop,) = logged.log.drops.latest
+    assert (drop.rule, drop.effect, drop.reason) == ("CB2", DropEffect.TIMED_OUT, "channel_timed_out")
+    assert (drop.origin, drop.values["timeout"], drop.needs_parent_hash) == (origin, 2, False)
+    logged.log.restart()
+    assert (logged.log.drops.total, logged.log.drops.latest) == (1, ())
 
 
-def test_long_waits_and_repeated_resets_are_problems(journal: tuple[DerivationLog, Log, Meter]) -> None:
-    book, _, _ = journal
-    assert book.problems(NeedL1Block(5), None, None, 0.0) == []
-    assert book.problems(NeedL1Block(5), None, None, LONG_WAIT + 1)[0].endswith("s for L1 block 5")
-    task = DecodeChannel(b"", 1, True, SpanRules(1, 1, 1))
-    assert book.problems(NeedDecoded(b"", task), None, None, 100.0) == []
-    assert "reorg" in book.problems(None, "reorg", None, 100.0)[0]
-    for _ in range(3):
-        book.reset_needed("reorg")
-    assert "3 resets for the same reason" in book.problems(None, None, None, 100.0)[0]
-    book.idle(True)
-    assert book.problems(None, None, None, 100.0) == []
+def test_what_is_read_again_after_every_start_is_no_warning(logged: Logged) -> None:
+    for reason in (TimestampPast(1, 2), SpanPast(1, 2), ParentHashMismatch(H, H)):
+        logged.log.dropped(Dropped(DropEffect.DROPPED, reason, None))
+    logged.log.dropped(Dropped(DropEffect.IGNORED, ParentHashMismatch(H, H), None))
+    assert [level for level, _ in logged.lines.lines] == ["debug", "debug", "warn", "debug"]
+    assert [drop.needs_parent_hash for drop in logged.log.drops.latest] == [False, False, True, True]
 
 
-def test_a_stalled_queue_is_a_problem(made: Any, journal: tuple[DerivationLog, Log, Meter]) -> None:
-    book, _, _ = journal
-    world = made.World({})
-    reason = SpanOriginUnknown(epoch=9)
-    book.at_block(world.l1(1).ref)
-    assert book.problems(None, None, reason, 0.0) == []
-    book.at_block(world.l1(60).ref)
-    assert "held up the queue for 59" in book.problems(None, None, reason, 0.0)[0]
+def test_decoded_channels_are_counted_once(logged: Logged) -> None:
+    batch = SingularBatch(H, 1, H, 1, ())
+    need = NeedDecoded(b"key", TASK)
+    rest = NeedDecoded(b"key", DecodeChannel(b"body", 1, True, TASK.span, first=1))
+    logged.log.channel_decoded(need, DecodedChannel((batch,), None))
+    logged.log.channel_decoded(
+        rest, DecodedChannel((RejectedBatch(SpanTransactionInvalid(1, "x")),), StreamExhausted())
+    )
+    text = logged.meter.text().decode()
+    assert "channel_input_bytes 4.0" in text
+    assert 'derived_batches_total{type="singular"} 1.0' in text
+
+
+def test_a_long_wait_is_a_problem(logged: Logged) -> None:
+    assert logged.problems(NeedL1Block(5), 0.0) == []
+    assert logged.problems(NeedL1Block(5), LONG_WAIT + 1)[0].endswith("s for L1 block 5")
+    assert logged.problems(NeedDecoded(b"", TASK), 50.0) == []
+    assert logged.problems(NeedDecoded(b"", TASK), 100.0)[0].endswith("a channel to be decoded")
+    assert logged.problems(NeedL2Blocks(3, 4), 100.0) == []
+    assert logged.problems(NeedL2Blocks(3, 4), 200.0)[0].endswith("L2 blocks 3 to 4")
+
+
+def test_resets_for_the_same_reason_are_a_problem(logged: Logged) -> None:
+    assert logged.log.problems(None, "reorg", None, 0.0) == ["derivation waits for a reset: reorg"]
+    for reason in ("other", "reorg", "reorg", "reorg"):
+        assert logged.problems() == []
+        logged.log.reset_needed(reason)
+    assert logged.problems() == ["3 resets for the same reason: reorg"]
+    logged.log.idle(True)
+    assert logged.problems() == []
+
+
+def test_a_stalled_queue_is_a_problem(logged: Logged) -> None:
+    l1 = L1Blocks()
+    l1.skip(60)
+    reason = SpanOriginUnknown(9)
+    logged.log.at_block(l1.blocks[1].ref)
+    assert logged.log.problems(None, None, reason, 0.0) == []
+    logged.log.at_block(l1.blocks[60].ref)
+    (problem,) = logged.log.problems(None, None, reason, 0.0)
+    assert "held up the queue for 59 L1 blocks: last epoch 9" in problem
