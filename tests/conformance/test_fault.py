@@ -51,7 +51,7 @@ from tests.conformance.kit.channel_reading import ReadResult, read_channel
 from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.conformance.kit.span_fields import Tx, span_fields
-from tests.conformance.kit.span_model import Malformed, Model, NotRestored
+from tests.conformance.kit.span_model import MalformedModelSpan, SpanModel, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
 
 FIRST = plan(GENESIS, 1)[0].singular
@@ -150,7 +150,7 @@ SPANS = [
 ]
 
 
-def decoded(encoded: bytes) -> Model | str:
+def decoded(encoded: bytes) -> SpanModel | str:
     """What the node makes of a span batch."""
     found = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
     if not isinstance(found, SpanBatch):
@@ -158,16 +158,16 @@ def decoded(encoded: bytes) -> Model | str:
     blocks = [
         ((each.timestamp - GENESIS_TIME) % 2**64, each.epoch_number, each.transactions) for each in found.blocks()
     ]
-    return Model(blocks, found.parent_check, found.origin_check)
+    return SpanModel(blocks, found.parent_check, found.origin_check)
 
 
-def modelled(encoded: bytes) -> Model | str:
+def modelled(encoded: bytes) -> SpanModel | str:
     """What the model makes of it."""
     try:
         return read_model(encoded[1:], L2_BLOCK_TIME)
-    except Malformed:
+    except MalformedModelSpan:
         return "malformed"
-    except NotRestored:
+    except UnrestorableTransaction:
         return "not restored"
 
 

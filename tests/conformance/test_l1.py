@@ -28,7 +28,7 @@ from tests.conformance.kit.chain import (
     forks_until,
     l1_hash,
 )
-from tests.conformance.kit.l1_endpoint import Endpoint, Transaction, config_event
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
 from tests.conformance.kit.l1_transactions import DYNAMIC_FEE, SIGNER, signed
 from tests.conformance.kit.planning import channel, plan, refs
 from tests.conformance.kit.processes import FaultyBeacon, blobs_running, bounded, l1_running
@@ -116,10 +116,12 @@ def replaced_at_the_same_height() -> None:
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
 
 
-def with_config_event() -> Endpoint:
+def with_config_event() -> L1Endpoint:
     """A chain whose second block has an event, so that its receipts are needed."""
-    endpoint = Endpoint()
-    endpoint.add(Transaction(signed(DYNAMIC_FEE)), Transaction(signed(DYNAMIC_FEE, nonce=1), (config_event(),)))
+    endpoint = L1Endpoint()
+    endpoint.add(
+        EndpointTransaction(signed(DYNAMIC_FEE)), EndpointTransaction(signed(DYNAMIC_FEE, nonce=1), (config_event(),))
+    )
     return endpoint
 
 
@@ -128,7 +130,7 @@ def has_number(number: int) -> Callable[[L1BlockResponse], bool]:
 
 
 def is_known(number: int) -> Callable[[L1BlockUnavailable], bool]:
-    """Whether an answer says why a block is unavailable though the head is as high."""
+    """Whether an answer gives the reason why a block is unavailable though the head is as high."""
     return lambda answer: answer.error is not None and (answer.number, answer.head) == (number, number)
 
 
@@ -159,9 +161,9 @@ def receipts_fail_once() -> None:
 def not_found_when_its_receipts_are_fetched() -> None:
     """The l1 process gives complete blocks only, so derivation is still at the block before when one is not found by
     its hash. The block in its place is of another branch, and for that a reset is needed."""
-    endpoint = Endpoint()
+    endpoint = L1Endpoint()
     endpoint.add()
-    endpoint.add(Transaction(signed(DYNAMIC_FEE), (config_event(),)))
+    endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), (config_event(),)))
     served = endpoint.methods()
     first, last = FIRST_L1 + 1, FIRST_L1 + 2
     before = endpoint.verified(first)

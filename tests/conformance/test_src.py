@@ -35,7 +35,7 @@ H1, H2, H3 = (bytes((number,)) * 32 for number in (1, 2, 3))
 ROW = 2
 
 
-class Source:
+class SourceHarness:
     """The data source at the first block after genesis; `needed` are the hashes of the blobs that it needs. Data is
     in the notation of frames."""
 
@@ -72,7 +72,7 @@ class Source:
 
 @case("src_order_mixed")
 def in_the_order_of_the_block() -> None:
-    source = Source(calldata(item("A0")), blobs([H1, H2]), calldata(item("A3")))
+    source = SourceHarness(calldata(item("A0")), blobs([H1, H2]), calldata(item("A3")))
     assert source.needed == (H1, H2)
     assert source.items(h1="A1", h2="A2") == ["A0", "A1", "A2", "A3"]
 
@@ -90,32 +90,32 @@ def calldata_of_blob_transactions() -> None:
 @table(src_ecotone_boundary=(0, (H1,), "B0"), src_ecotone_minus1=(1, (), "A0"))
 def at_the_fork(seconds_to_go: int, needed: tuple[Hash, ...], data: str) -> None:
     forks = forks_until("delta", ecotone=L1_BLOCK_TIME + seconds_to_go)
-    assert Source(blobs([H1], item("A0")), forks=forks).needed == needed
-    assert Source(blobs([H1], item("A0")), forks=forks).items(h1="B0") == [data]
+    assert SourceHarness(blobs([H1], item("A0")), forks=forks).needed == needed
+    assert SourceHarness(blobs([H1], item("A0")), forks=forks).items(h1="B0") == [data]
 
 
 @case("src_type3_calldata_ignored")
 def calldata_beside_blobs() -> None:
-    source = Source(blobs([H1], item("A0")))
+    source = SourceHarness(blobs([H1], item("A0")))
     assert source.items(h1="B0") == ["B0"]
 
 
 @case("src_type3_no_hashes")
 def blob_transaction_without_blobs() -> None:
-    source = Source(blobs([], item("A0")))
+    source = SourceHarness(blobs([], item("A0")))
     assert (source.needed, source.items()) == ((), [])
 
 
 @case("src_dup_hashes")
 def one_blob_twice() -> None:
-    source = Source(blobs([H1]), blobs([H1], first=1))
+    source = SourceHarness(blobs([H1]), blobs([H1], first=1))
     assert source.needed == (H1, H1)
     assert source.items(h1="B0") == ["B0", "B0"]
 
 
 @case("src_bad_blob_between")
 def one_that_does_not_decode() -> None:
-    source = Source(blobs([H1, H2, H3]))
+    source = SourceHarness(blobs([H1, H2, H3]))
     assert source.items(h1="A0", h2=None, h3="A2") == ["A0", "A2"]
     assert list(source.events.drops) == [
         Dropped(DropEffect.IGNORED, BlobMalformed(index=1, hash=H2, error="BL1"), None),
@@ -125,7 +125,7 @@ def one_that_does_not_decode() -> None:
 # --- what a beacon node answers ------------------------------------------------------------------------------------
 
 
-class Beacon:
+class BeaconHarness:
     """Three blobs of one L1 block, and what the blobs process makes of answers to them."""
 
     def __init__(self) -> None:
@@ -151,12 +151,12 @@ class Beacon:
 
 
 @pytest.fixture(scope="module")
-def beacon() -> Beacon:
-    return Beacon()
+def beacon() -> BeaconHarness:
+    return BeaconHarness()
 
 
 @case("src_blob_reordered")
-def in_another_order(beacon: Beacon) -> None:
+def in_another_order(beacon: BeaconHarness) -> None:
     found = beacon.ask(beacon.refs, beacon.blobs[::-1])
     assert isinstance(found, BlobsResponse)
     assert [content.data for content in found.contents] == beacon.data
@@ -164,14 +164,14 @@ def in_another_order(beacon: Beacon) -> None:
 
 def refuses(*hashes: Hash) -> bool:
     """Whether derivation, which needs H1 and H2, refuses an answer with these and still needs them."""
-    source = Source(blobs([H1, H2]))
+    source = SourceHarness(blobs([H1, H2]))
     contents: dict[Hash, bytes | None] = {H1: b"1", H2: b"2", H3: b"3"}
     taken = source.take(contents, hashes)
     return not taken and isinstance(source.source.pop(), NeedBlobs) and source.take(contents, [H1, H2])
 
 
 @case("src_blob_extra")
-def one_too_many(beacon: Beacon) -> None:
+def one_too_many(beacon: BeaconHarness) -> None:
     """Derivation refuses it. It does not receive it either: where a beacon node returns more than was requested, as
     behind a proxy that drops the query, the blobs process leaves out the surplus."""
     assert refuses(H1, H2, H3)
@@ -181,7 +181,7 @@ def one_too_many(beacon: Beacon) -> None:
 
 
 @case("src_blob_short")
-def one_too_few(beacon: Beacon) -> None:
+def one_too_few(beacon: BeaconHarness) -> None:
     assert refuses(H1)
     found = beacon.ask(beacon.refs, beacon.blobs[:2])
     assert isinstance(found, BlobsUnavailable)
@@ -189,7 +189,7 @@ def one_too_few(beacon: Beacon) -> None:
 
 
 @case("src_blob_foreign")
-def one_that_was_not_requested(beacon: Beacon) -> None:
+def one_that_was_not_requested(beacon: BeaconHarness) -> None:
     assert refuses(H1, H3)
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
     assert isinstance(found, BlobsUnavailable)

@@ -12,7 +12,7 @@ from rollup_node.tools.batcher.channels import Frame, batcher_data
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID, forks_until
 from tests.conformance.kit.ingestion import IngestionHarness
-from tests.conformance.kit.l1_endpoint import Endpoint, Transaction, config_event
+from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
 from tests.conformance.kit.l1_transactions import (
     ACCESS_LIST,
     DATA,
@@ -93,9 +93,9 @@ def inbox_and_batcher_exchanged() -> None:
 @case("tx_reverted_tx")
 def failed_on_l1() -> None:
     """The block has a config event as well, so that the receipts are looked at."""
-    endpoint = Endpoint()
-    event = Transaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
-    block = endpoint.add(Transaction(signed(DYNAMIC_FEE), succeeded=False), event)
+    endpoint = L1Endpoint()
+    event = EndpointTransaction(signed(DYNAMIC_FEE, to=b"\1" * 20, nonce=1), (config_event(),))
+    block = endpoint.add(EndpointTransaction(signed(DYNAMIC_FEE), succeeded=False), event)
     verified = endpoint.verified(block.number)
     assert len(verified.config_updates) == 1
     harness = IngestionHarness(ECOTONE)

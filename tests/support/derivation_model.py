@@ -4,13 +4,22 @@ follow, all of it again for every question. Bytes do not occur: batches and fram
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Frame, Single, Span
+from tests.support.derivation_values import (
+    ORDER,
+    ModelBlock,
+    ModelFrame,
+    ModelL1,
+    ModelL2,
+    ModelRollup,
+    ModelSingular,
+    ModelSpan,
+)
 
 EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 END = object()
 
 
-def reset_start(chain: Chain, l1: Sequence[L1], l2: Sequence[L2]) -> int:
+def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]) -> int:
     """The number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
     safe, at = l2[-1], len(l2) - 1
     while at > 0 and l2[at].epoch > chain.first_l1:
@@ -33,21 +42,21 @@ class _Open:
 class DerivationModel:
     """One run over the L1 chain, from `base` on, on top of the safe chain `l2` (which starts at genesis)."""
 
-    def __init__(self, chain: Chain, l1: Sequence[L1], l2: Sequence[L2], base: int) -> None:
+    def __init__(self, chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2], base: int) -> None:
         self.chain, self.l1, self.l2 = chain, l1, list(l2)
-        self.built: list[Built] = []
+        self.built: list[ModelBlock] = []
         self.origin = l1[base - chain.first_l1]
         self.seen = self.origin
         self.window = [self.origin]
         self.bank: dict[bytes, _Open] = {}
-        self.queue: list[tuple[Single | Span, L1]] = []
-        self.pending: list[Single] = []
+        self.queue: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
+        self.pending: list[ModelSingular] = []
         self.flushed = False
         self.new = chain.active("holocene", self.origin.time)
-        self.source: Iterator[Single | Span] = iter(())
+        self.source: Iterator[ModelSingular | ModelSpan] = iter(())
 
     @property
-    def safe(self) -> L2:
+    def safe(self) -> ModelL2:
         return self.l2[-1]
 
     @property
@@ -78,7 +87,7 @@ class DerivationModel:
             self.new = True
             self.bank, self.queue, self.pending = {}, [], []
 
-    # --- from L1 blocks to batches -------------------------------------------------------------------------
+    # --- from L1 blocks to batches ------------------------------------------------------------------------------
 
     def _batcher(self) -> bytes:
         """The batcher by the updates up to the origin [T5]."""
@@ -87,7 +96,7 @@ class DerivationModel:
             found = block.batcher or found
         return found
 
-    def _readable_batches(self) -> Iterator[Single | Span]:
+    def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
         """The batches that are read in this L1 block."""
         if self.new:
             self.bank = {name: each for name, each in self.bank.items() if not self._timed_out(each)}
@@ -108,7 +117,7 @@ class DerivationModel:
     def _timed_out(self, channel: _Open) -> bool:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
-    def _ready_in_bank(self) -> Iterator[Single | Span]:
+    def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
         """The batches of the channels that are ready in the bank [CB1 to CB6]."""
         while self.bank:
             oldest = next(iter(self.bank))
@@ -126,7 +135,7 @@ class DerivationModel:
         complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
         return complete and not self._timed_out(channel)
 
-    def _ingest(self, frame: Frame) -> None:
+    def _ingest(self, frame: ModelFrame) -> None:
         """Adds a frame to the bank [CB7 to CB10, CB14]."""
         channel = self.bank.setdefault(frame.channel, _Open(self.origin.number))
         closed = channel.end is not None
@@ -139,7 +148,7 @@ class DerivationModel:
             channel.end = frame.number
             channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
 
-    def _assemble(self, frame: Frame) -> Iterator[Single | Span]:
+    def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
         """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
             self.bank = {frame.channel: _Open(self.origin.number)}
@@ -151,13 +160,13 @@ class DerivationModel:
             self.bank = {}
             yield from self._read(b"".join(channel.pieces.values()))
 
-    def _read(self, body: bytes) -> Iterator[Single | Span]:
+    def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
         """The batches of a channel that may be read here [RD3, BE5]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
             return
         for batch in channel.batches:
-            if isinstance(batch, Span) and not self.chain.active("delta", self.origin.time):
+            if isinstance(batch, ModelSpan) and not self.chain.active("delta", self.origin.time):
                 continue
             self.flushed = False
             yield batch
@@ -189,7 +198,7 @@ class DerivationModel:
             self.safe.epoch != first.number - 1
         )
 
-    def _next_pending(self) -> Single | None:
+    def _next_pending(self) -> ModelSingular | None:
         """The next block of the pending span, if its time is the next one [X6]."""
         if self.pending and self.pending[0].time == self.next_time:
             return self.pending.pop(0)
@@ -205,11 +214,11 @@ class DerivationModel:
         batch = next(self.source, END)
         if behind:
             return "eof" if batch is END else "more"
-        if isinstance(batch, Single | Span) and self._check(batch, self.origin) != "drop":
+        if isinstance(batch, ModelSingular | ModelSpan) and self._check(batch, self.origin) != "drop":
             self.queue.append((batch, self.origin))
         if self._does_not_fit():
             return "reset"
-        kept: list[tuple[Single | Span, L1]] = []
+        kept: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
         while self.queue:
             entry = self.queue.pop(0)
             verdict = self._check(*entry)
@@ -225,9 +234,9 @@ class DerivationModel:
         ended = self._expired(batch is END)
         return "more" if ended == "eof" and batch is not END else ended
 
-    def _take(self, batch: Single | Span) -> str:
+    def _take(self, batch: ModelSingular | ModelSpan) -> str:
         """An accepted batch, block by block [BQ10]."""
-        if isinstance(batch, Single):
+        if isinstance(batch, ModelSingular):
             return self._build(batch, True)
         found = self._extract(batch)
         assert found, "an accepted span has no new block"
@@ -244,7 +253,7 @@ class DerivationModel:
         batch: object = self._next_pending() or next(self.source, END)
         if batch is END:
             return self._expired(True)
-        if isinstance(batch, Span):
+        if isinstance(batch, ModelSpan):
             verdict = self._prefix(batch, self.origin)
             if verdict == "accept":
                 verdict = self._overlap(batch)
@@ -255,7 +264,7 @@ class DerivationModel:
                 return "more"
             self.pending = found[1:]
             batch = found[0]
-        assert isinstance(batch, Single)
+        assert isinstance(batch, ModelSingular)
         verdict = self._single(batch, self.origin)
         if verdict == "accept":
             return self._build(batch, True)
@@ -272,22 +281,22 @@ class DerivationModel:
         if len(self.window) < 2:
             return "eof"
         if self.next_time < self.window[1].time or epoch.number == self.safe.epoch + 1:
-            return self._build(Single(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
+            return self._build(ModelSingular(self.next_time, self.safe.hash, epoch.number, epoch.hash, ()), True)
         self.window.pop(0)
         return "eof"
 
     # --- the validity of batches ------------------------------------------------------------------------
 
-    def _check(self, batch: Single | Span, inclusion: L1) -> str:
-        return self._single(batch, inclusion) if isinstance(batch, Single) else self._span(batch, inclusion)
+    def _check(self, batch: ModelSingular | ModelSpan, inclusion: ModelL1) -> str:
+        return self._single(batch, inclusion) if isinstance(batch, ModelSingular) else self._span(batch, inclusion)
 
-    def _strict(self, inclusion: L1) -> bool:
+    def _strict(self, inclusion: ModelL1) -> bool:
         return self.chain.active("holocene", inclusion.time)
 
-    def _known(self, number: int) -> L1 | None:
+    def _known(self, number: int) -> ModelL1 | None:
         return next((each for each in self.window if each.number == number), None)
 
-    def _single(self, batch: Single, inclusion: L1) -> str:
+    def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
         """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
         if not self.window:
             return "undecided"
@@ -309,7 +318,7 @@ class DerivationModel:
         verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
         return verdict or ("drop" if any(self._refused(tx, batch.time, True) for tx in batch.txs) else "accept")
 
-    def _drift(self, time: int, txs: tuple[bytes, ...], origin: L1, advanced: bool) -> str | None:
+    def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
         """The drift check [V13, FU5]."""
         if time <= origin.time + self.chain.max_drift(origin.time):
             return None
@@ -330,22 +339,22 @@ class DerivationModel:
             return not self.chain.active("isthmus", time)
         return alone and tx[0] == 0x7D and not self.chain.active("lagoon", time)
 
-    def _time(self, span: Span, place: int) -> int:
+    def _time(self, span: ModelSpan, place: int) -> int:
         return span.time + place * self.chain.block_time
 
-    def _parent(self, span: Span) -> L2 | None:
+    def _parent(self, span: ModelSpan) -> ModelL2 | None:
         """The parent of a span [PX6]."""
         if span.time >= self.next_time:
             return self.safe
         number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
         return self.l2[number] if number >= 0 else None
 
-    def _prefix(self, span: Span, inclusion: L1) -> str:
+    def _prefix(self, span: ModelSpan, inclusion: ModelL1) -> str:
         """The prefix checks of a span [PX1 to PX12]."""
         if not self.window:
             return "undecided"
-        start, end = span.l1_window[0], span.l1_window[-1]
-        origin: L1 | None = self.window[0]
+        start, end = span.epochs[0], span.epochs[-1]
+        origin: ModelL1 | None = self.window[0]
         if start == self.window[0].number + 1:
             origin = self._known(start)
         if origin is None:
@@ -354,7 +363,7 @@ class DerivationModel:
             return "drop"
         if span.time > self.next_time:
             return "drop" if self._strict(inclusion) else "future"
-        if self._time(span, len(span.l1_window) - 1) < self.next_time:
+        if self._time(span, len(span.epochs) - 1) < self.next_time:
             return "past" if self._strict(inclusion) else "drop"
         overlaps = span.time < self.next_time
         if overlaps and (span.time > self.safe.time or (self.safe.time - span.time) % self.chain.block_time):
@@ -371,20 +380,20 @@ class DerivationModel:
             return "undecided"
         return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
 
-    def _span(self, span: Span, inclusion: L1) -> str:
+    def _span(self, span: ModelSpan, inclusion: ModelL1) -> str:
         """The full check of a span [FU1 to FU8]."""
         verdict = self._prefix(span, inclusion)
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
             return verdict
-        for place, (epoch, txs) in enumerate(zip(span.l1_window, span.txs, strict=True)):
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
             time = self._time(span, place)
             if time <= self.safe.time:
                 continue
             origin = self._known(epoch)
             if epoch < self.safe.epoch or origin is None or time < origin.time:
                 return "drop"
-            advanced = epoch > span.l1_window[place - 1] if place else epoch == parent.epoch + 1
+            advanced = epoch > span.epochs[place - 1] if place else epoch == parent.epoch + 1
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
@@ -392,28 +401,28 @@ class DerivationModel:
                 return "drop"
         return self._overlap(span)
 
-    def _overlap(self, span: Span) -> str:
+    def _overlap(self, span: ModelSpan) -> str:
         """The comparison of an overlap [FU7, N1]."""
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
-            if (block.users, block.epoch) != (span.txs[place], span.l1_window[place]):
+            if (block.users, block.epoch) != (span.txs[place], span.epochs[place]):
                 return "drop"
         return "accept"
 
-    def _extract(self, span: Span) -> list[Single] | None:
+    def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
         """The blocks of a span after the safe head [X1 to X4]."""
-        found: list[Single] = []
-        for place, (epoch, txs) in enumerate(zip(span.l1_window, span.txs, strict=True)):
+        found: list[ModelSingular] = []
+        for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
                 if epoch < self.safe.epoch or self._known(epoch) is None:
                     return None
-                found.append(Single(self._time(span, place), b"", epoch, b"", txs))
+                found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
         return found
 
     # --- 20: the block, and what the engine makes of it ------------------------------------------------------------
 
-    def _build(self, batch: Single, concluding: bool) -> str:
+    def _build(self, batch: ModelSingular, concluding: bool) -> str:
         """Builds a block, or replaces it by its deposits, or refuses it [AQ2, AQ3, BQ13]."""
         safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
         starts = epoch.number != safe.epoch
@@ -432,16 +441,16 @@ class DerivationModel:
             self._flush()
         key = self.chain.hash_of(safe, batch.time, epoch.number, epoch.hash, users)
         sequence = 0 if starts else safe.sequence + 1
-        block = L2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
+        block = ModelL2(key, safe.number + 1, batch.time, epoch.number, epoch.hash, sequence, users)
         gas_limit = self.chain.gas_limit
         for each in self.l1[: epoch.number - self.chain.first_l1 + 1]:
             gas_limit = each.gas_limit or gas_limit
-        self.built.append(Built(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
+        self.built.append(ModelBlock(block, self.origin.number, concluding, gas_limit, epoch.deposits if starts else 0))
         self.l2.append(block)
         return "more"
 
 
-def pruned(frames: Sequence[Frame]) -> tuple[Frame, ...]:
+def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
     """The frames that the frame queue keeps [Q3]."""
     found, at = list(frames), 0
     while at + 1 < len(found):

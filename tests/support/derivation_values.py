@@ -10,7 +10,7 @@ ORDER = (
 
 
 @dataclass(frozen=True)
-class Frame:
+class ModelFrame:
     channel: bytes
     number: int
     piece: bytes
@@ -18,7 +18,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Single:
+class ModelSingular:
     """A singular batch."""
 
     time: int
@@ -29,32 +29,32 @@ class Single:
 
 
 @dataclass(frozen=True)
-class Span:
-    """A span batch: the l1_window and transactions of its blocks, the first at `time`."""
+class ModelSpan:
+    """A span batch: the epochs and transactions of its blocks, the first at `time`."""
 
     time: int
     parent_check: bytes
     origin_check: bytes
-    l1_window: tuple[int, ...]
+    epochs: tuple[int, ...]
     txs: tuple[tuple[bytes, ...], ...]
 
 
 @dataclass(frozen=True)
-class L1:
+class ModelL1:
     """An L1 block; `items` are senders with the frames in their data, None for data that has none."""
 
     number: int
     hash: bytes
     parent_hash: bytes
     time: int
-    items: tuple[tuple[bytes, tuple[Frame, ...] | None], ...] = ()
+    items: tuple[tuple[bytes, tuple[ModelFrame, ...] | None], ...] = ()
     batcher: bytes | None = None
     gas_limit: int | None = None
     deposits: int = 0
 
 
 @dataclass(frozen=True)
-class L2:
+class ModelL2:
     """An L2 block; `users` are its transactions but deposits."""
 
     hash: bytes
@@ -67,11 +67,11 @@ class L2:
 
 
 @dataclass(frozen=True)
-class Built:
+class ModelBlock:
     """A block that was derived: at which L1 block, whether it concluded its batch, its gas limit (without what upgrades
     add) and number of user deposits."""
 
-    block: L2
+    block: ModelL2
     origin: int
     concluding: bool
     gas_limit: int
@@ -79,15 +79,15 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Channel:
+class ModelChannel:
     """What the body of a channel holds."""
 
     brotli: bool
-    batches: tuple[Single | Span, ...]
+    batches: tuple[ModelSingular | ModelSpan, ...]
 
 
 @dataclass(frozen=True)
-class Chain:
+class ModelRollup:
     """A rollup's constants, and what the test provides: channel contents, block hashes, invalid transactions."""
 
     forks: Mapping[str, int]
@@ -98,8 +98,8 @@ class Chain:
     first_l1: int
     batcher: bytes
     gas_limit: int
-    channels: Mapping[bytes, Channel]
-    hash_of: Callable[[L2, int, int, bytes, tuple[bytes, ...]], bytes]
+    channels: Mapping[bytes, ModelChannel]
+    hash_of: Callable[[ModelL2, int, int, bytes, tuple[bytes, ...]], bytes]
     is_invalid: Callable[[tuple[bytes, ...]], bool]
 
     def active(self, fork: str, time: int) -> bool:

@@ -38,7 +38,7 @@ class RecordedL2:
         return self.content.ref
 
 
-class Recording:
+class SepoliaRecording:
     """The files of a folder `op_sepolia_replay`, read when they are needed."""
 
     def __init__(self, folder: Path) -> None:

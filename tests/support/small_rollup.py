@@ -11,7 +11,13 @@ import msgspec
 
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.outputs import (
+    AttributesWithParent,
+    NeedBlobs,
+    NeedDecoded,
+    NeedL1Block,
+    NeedL2Blocks,
+)
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.engine.core.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
@@ -232,7 +238,7 @@ class SmallRollup:
                     )
                 case NeedL2Blocks(first=first, last=last):
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])
-                case Attributes(attributes=attributes):
+                case AttributesWithParent(attributes=attributes):
                     payload = self.verifier.build(self._safe.hash, attributes)
                     self._safe = block_ref_of_payload(self.config, payload)
                     self._safe_config = config_of_payload(self.config, payload)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from rollup_node.stages.derivation.codec import brotli_stream, zlib_stream
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch
-from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, Reader, WholeReader, read_items
+from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, StreamReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.singular_batch import SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
 from rollup_node.stages.derivation.reasons.reading import (
@@ -33,7 +33,7 @@ S = TypeVar("S")
 P = TypeVar("P")
 
 
-def open_body(body: bytes, max_bytes: int, brotli: bool) -> Reader | ChannelEnd:
+def open_body(body: bytes, max_bytes: int, brotli: bool) -> StreamReader | ChannelEnd:
     """A reader of the decompressed bytes, or why the channel is dropped [RD1 to RD6]. `max_bytes` is the limit of RLP
     bytes that the reader will be used with; `brotli`: it is allowed."""
     if not body:
@@ -45,7 +45,7 @@ def open_body(body: bytes, max_bytes: int, brotli: bool) -> Reader | ChannelEnd:
     return _open_brotli(memoryview(body)[1:], max_bytes) if brotli else BrotliNotAllowed()
 
 
-def _open_zlib(body: bytes, max_bytes: int) -> Reader | ChannelEnd:
+def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | ChannelEnd:
     start = zlib_stream.deflate_start(body)
     if start is None:
         return ZlibHeaderInvalid(body[:6])
@@ -59,7 +59,7 @@ def _open_zlib(body: bytes, max_bytes: int) -> Reader | ChannelEnd:
     return BufferedReader(long if long.is_sound() else zlib_stream.ZlibSource(body, start))
 
 
-def _open_brotli(data: memoryview, max_bytes: int) -> Reader:
+def _open_brotli(data: memoryview, max_bytes: int) -> StreamReader:
     output = brotli_stream.whole_output(data, min(max_bytes, MAX_WHOLE), zlib_stream.SLACK)
     if output is not None and _is_all(output, max_bytes):
         return WholeReader(output)

@@ -19,19 +19,19 @@ from rollup_node.stages.derivation.reasons.reading import (
 )
 
 BUFFER = 4096
-"""Bytes of Go's bufio.Reader."""
+"""Bytes of Go's bufio.StreamReader."""
 _EMPTY_READS = 100
-"""Reads without data after which Go's bufio.Reader gives up."""
+"""Reads without data after which Go's bufio.StreamReader gives up."""
 
 
-class Source(Protocol):
+class Decompressor(Protocol):
     """A decompressor."""
 
     def read(self, size: int) -> tuple[bytes, str | None]:
         """At most `size` bytes, and the final status, END or an error, if the stream ended with them."""
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """What items are read from. `error` is the status with which the stream ended, END included."""
 
     error: str | None
@@ -68,7 +68,7 @@ class BufferedReader:
     """Reads from a source through a buffer of 4,096 bytes. An error that came with buffered bytes shows when they
     are used up; one that comes with bytes read directly, past the buffer, loses them [Z1, Z2]."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Decompressor) -> None:
         self.error: str | None = None
         self._source = source
         self._buffer = b""
@@ -112,7 +112,7 @@ class BufferedReader:
         return parts.getvalue()
 
 
-def read_items(reader: Reader, limit: int) -> Iterator[bytes | ChannelEnd]:
+def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | ChannelEnd]:
     """The content of each byte string, then why there are no more [ST1 to ST6]. `limit` is in bytes of the stream, the
     strings' heads included."""
     left = limit
@@ -142,7 +142,7 @@ def read_items(reader: Reader, limit: int) -> Iterator[bytes | ChannelEnd]:
         yield content
 
 
-def _size(reader: Reader, first: int, left: int, offset: int, limit: int) -> tuple[int | ChannelEnd, int]:
+def _size(reader: StreamReader, first: int, left: int, offset: int, limit: int) -> tuple[int | ChannelEnd, int]:
     """The size that an item's header declares and the width of that number, or what is wrong with it."""
     if first >= 0xC0:
         return StreamItemIsList(offset), 0
@@ -162,13 +162,13 @@ def _size(reader: Reader, first: int, left: int, offset: int, limit: int) -> tup
     return (StreamLengthNotMinimal(offset) if size < 56 or digits[0] == 0 else size), width
 
 
-def _end_at(reader: Reader, left: int, offset: int) -> ChannelEnd:
+def _end_at(reader: StreamReader, left: int, offset: int) -> ChannelEnd:
     if left and reader.error not in (None, END):
         return StreamDamaged(offset, str(reader.error))
     return StreamExhausted()
 
 
-def _cut_off(reader: Reader, offset: int) -> ChannelEnd:
+def _cut_off(reader: StreamReader, offset: int) -> ChannelEnd:
     if reader.error not in (None, END):
         return StreamDamaged(offset, str(reader.error))
     return StreamTruncated(offset)

@@ -17,7 +17,7 @@ from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, without_inbox
 from rollup_node.stages.derivation.pipeline.l1_traversal import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import (
-    Attributes,
+    AttributesWithParent,
     AwaitSafeHead,
     Flow,
     Need,
@@ -39,7 +39,7 @@ from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.types import BlockId, Hash, L1Block, L1BlockRef, L2BlockContent, L2BlockRef
 
-Output = Attributes | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
+Output = AttributesWithParent | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
 
 BATCH_STAGES: dict[str, type[BaseBatchStage]] = {"queue": BatchQueue, "stage": BatchStage}
 
@@ -112,8 +112,8 @@ class Deriver:
         self._l1_chain = l1_chain
         self._start: ResetPoint | None = None
         self._pipeline: _Pipeline | None = None
-        self._ready: Attributes | None = None
-        self._emitted: Attributes | None = None
+        self._ready: AttributesWithParent | None = None
+        self._emitted: AttributesWithParent | None = None
         self._reset_reason: Reason | None = None
         self._needed_block: int | None = None
         self._exhausted_on: L2BlockRef | None = None
@@ -218,7 +218,7 @@ class Deriver:
                 return AwaitSafeHead()
             self._emitted = None
             output = self._next(safe_head, safe_config)
-            if isinstance(output, Attributes):
+            if isinstance(output, AttributesWithParent):
                 self._ready = output
             elif not isinstance(output, Flow) and not self.events.drops:
                 return output
@@ -244,7 +244,7 @@ class Deriver:
 
     def _build(
         self, accepted: AcceptedBatch, pipeline: _Pipeline, parent: L2BlockRef, parent_config: SystemConfig
-    ) -> Attributes | Flow:
+    ) -> AttributesWithParent | Flow:
         """Attributes of an accepted batch [AQ2, AQ6]."""
         batch = accepted.batch
         epoch = pipeline.l1_window.block(batch.epoch_number)
@@ -263,7 +263,7 @@ class Deriver:
         except ResetError as error:
             return self._request_reset(L1OriginInvalid(str(error)))
         attributes = with_transactions(prepared.attributes, batch.transactions)
-        return Attributes(parent, attributes, pipeline.traversal.origin, accepted.concluding)
+        return AttributesWithParent(parent, attributes, pipeline.traversal.origin, accepted.concluding)
 
     def _need_block(self, number: int) -> NeedL1Block:
         self._needed_block = number

@@ -47,7 +47,7 @@ class AwaitSafeHead(msgspec.Struct, frozen=True):
     """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset."""
 
 
-class Attributes(msgspec.Struct, frozen=True):
+class AttributesWithParent(msgspec.Struct, frozen=True):
     """Attributes of the block after `parent`, derived from L1 block `derived_from`; `concluding` when no further block
     of the same batch follows [AQ6]."""
 

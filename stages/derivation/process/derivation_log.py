@@ -1,7 +1,6 @@
 """What the derivation process reports: log lines and metrics of what happens, drops for `explain`, health problems."""
 
 from collections import deque
-from typing import Protocol
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
@@ -10,6 +9,8 @@ from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanParentMismatch, SpanPast
 from rollup_node.stages.derivation.tasks import DecodedChannel
+from rollup_node.stages.io.log import Logger
+from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.derivation import Drop, DropEffect, Drops
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -33,24 +34,6 @@ _WARNINGS = frozenset(
 )
 _EXPECTED = TimestampPast | SpanPast
 """Batches that are read again after every start; not worth a warning."""
-
-
-class Meter(Protocol):
-    """Counters and gauges."""
-
-    def count(self, name: str, amount: float = 1, **labels: object) -> None: ...
-
-    def set(self, name: str, value: float, **labels: object) -> None: ...
-
-
-class Logger(Protocol):
-    """The levels that are used here."""
-
-    def detail(self, message: str, /, **fields: object) -> None: ...
-
-    def debug(self, message: str, /, **fields: object) -> None: ...
-
-    def warn(self, message: str, /, **fields: object) -> None: ...
 
 
 class DerivationLog:

@@ -6,7 +6,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import (
-    Attributes,
+    AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
     NeedDecoded,
@@ -211,7 +211,7 @@ class DerivationStage:
                     return False
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
-            case Attributes():
+            case AttributesWithParent():
                 self._set_attributes(output)
             case NeedReset():
                 self._reset_reason = str(output.reason)
@@ -236,7 +236,7 @@ class DerivationStage:
         blobs, self._blobs = self._blobs, None
         return blobs is not None and self.deriver.add_blobs(blobs.block_hash, blobs.contents)
 
-    def _set_attributes(self, output: Attributes) -> None:
+    def _set_attributes(self, output: AttributesWithParent) -> None:
         if self._start is None:
             return
         self._sequence += 1

@@ -7,7 +7,7 @@ from typing import Any
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.pipeline.outputs import (
-    Attributes,
+    AttributesWithParent,
     NeedBlobs,
     NeedDecoded,
     NeedL1Block,
@@ -52,7 +52,7 @@ class DerivedBlock:
     ref: L2BlockRef
     transactions: tuple[bytes, ...]
     config: SystemConfig
-    output: Attributes | None
+    output: AttributesWithParent | None
 
     @property
     def users(self) -> tuple[bytes, ...]:
@@ -188,7 +188,7 @@ class RollupChain:
                 return None not in contents and deriver.add_blobs(block.hash, [each for each in contents if each])
             case NeedL2Blocks(first=first, last=last):
                 return deriver.add_l2_blocks(first, last, self._contents(first, last))
-            case Attributes():
+            case AttributesWithParent():
                 self._build(output)
                 return True
         return False
@@ -205,7 +205,7 @@ class RollupChain:
             return None
         return [L2BlockContent(each.ref, each.transactions) for each in self.l2[first : last + 1]]
 
-    def _build(self, output: Attributes) -> None:
+    def _build(self, output: AttributesWithParent) -> None:
         """What an engine builds of the attributes."""
         attributes = output.attributes
         if self.is_refused(attributes):

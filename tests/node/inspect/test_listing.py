@@ -8,10 +8,12 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.tools.batcher.channels import Compression
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import channel, child, plan, span
-from tests.support.op_sepolia import Recording
+from tests.support.op_sepolia import SepoliaRecording
 
 
-def _listed(recording: Recording, numbers: list[int], batcher: bytes | None = None) -> list[BatchSummary | Dropped]:
+def _listed(
+    recording: SepoliaRecording, numbers: list[int], batcher: bytes | None = None
+) -> list[BatchSummary | Dropped]:
     listing = BatchListing(recording.config, recording.l1_blocks[numbers[0]], batcher)
     found: list[BatchSummary | Dropped] = []
     for number in numbers:
@@ -20,7 +22,7 @@ def _listed(recording: Recording, numbers: list[int], batcher: bytes | None = No
     return found
 
 
-def test_all_26_spans(recording: Recording) -> None:
+def test_all_26_spans(recording: SepoliaRecording) -> None:
     found = _listed(recording, sorted(recording.l1_blocks))
     batches = [each for each in found if isinstance(each, BatchSummary)]
     assert batches == found, "nothing was dropped"
@@ -39,7 +41,7 @@ def test_all_26_spans(recording: Recording) -> None:
     assert [each.first_timestamp for each in batches] == [genesis + 2 * each["first_l2"] for each in recording.spans]
 
 
-def test_another_batcher_has_none(recording: Recording) -> None:
+def test_another_batcher_has_none(recording: SepoliaRecording) -> None:
     found = _listed(recording, sorted(recording.l1_blocks)[:20], b"\x01" * 20)
     assert found
     assert all(isinstance(each, Dropped) and isinstance(each.reason, SenderNotBatcher) for each in found)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.op_sepolia import Recording
+from tests.support.op_sepolia import SepoliaRecording
 
 
 @pytest.fixture(scope="session")
-def recording(shared_data: Path) -> Recording:
-    return Recording(shared_data / "op_sepolia_replay")
+def recording(shared_data: Path) -> SepoliaRecording:
+    return SepoliaRecording(shared_data / "op_sepolia_replay")

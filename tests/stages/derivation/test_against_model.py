@@ -37,7 +37,17 @@ from tests.conformance.kit.planning import Planned, child, l2_hash
 from tests.conformance.kit.rollup_chain import DerivedBlock, RollupChain
 from tests.conformance.kit.span_fields import TO, R, S
 from tests.support.derivation_model import DerivationModel, reset_start
-from tests.support.derivation_values import L1, L2, ORDER, Built, Chain, Channel, Frame, Single, Span
+from tests.support.derivation_values import (
+    ORDER,
+    ModelBlock,
+    ModelChannel,
+    ModelFrame,
+    ModelL1,
+    ModelL2,
+    ModelRollup,
+    ModelSingular,
+    ModelSpan,
+)
 
 CHAIN = bytes((L2_CHAIN_ID,))
 ALICE, BOB, INVALID = (
@@ -74,7 +84,7 @@ EVENTS = st.sampled_from([None] * 12 + ["batcher", "batcher back", "gas"])
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatcherPlan:
     """What a batcher puts into a channel: blocks from some parent on, cut into batches, some of them wrong."""
 
     start: str
@@ -90,9 +100,9 @@ CUTS = st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_siz
 STARTS = st.sampled_from(["tip", "tip", "tip", "safe", "earlier", "far"])
 PIECES = st.sampled_from([1, 1, 2, 4])
 SPOILED = st.one_of(st.just([]), PLACED)
-PLANS = st.builds(Plan, STARTS, BLOCKS, CUTS, SPOILED, PIECES, st.booleans(), st.booleans())
+PLANS = st.builds(BatcherPlan, STARTS, BLOCKS, CUTS, SPOILED, PIECES, st.booleans(), st.booleans())
 USUAL_BLOCKS = st.lists(st.tuples(st.just("due"), st.sampled_from(WHOLE)), min_size=1, max_size=7)
-USUAL = st.builds(Plan, st.just("tip"), USUAL_BLOCKS, CUTS, st.just([]), PIECES, st.booleans(), st.just(True))
+USUAL = st.builds(BatcherPlan, st.just("tip"), USUAL_BLOCKS, CUTS, st.just([]), PIECES, st.booleans(), st.just(True))
 
 
 class ModelledChain:
@@ -102,8 +112,8 @@ class ModelledChain:
         self.rollup = RollupChain(forks, seq_window_size=window, max_sequencer_drift=drift, channel_timeout=timeout)
         self.rollup.is_invalid = lambda attributes: self._is_bad(attributes) and self._replaces()
         self.rollup.is_refused = lambda attributes: self._is_bad(attributes) and not self._replaces()
-        self.channels: dict[bytes, Channel] = {}
-        self.chain = Chain(
+        self.channels: dict[bytes, ModelChannel] = {}
+        self.chain = ModelRollup(
             forks=forks,
             block_time=L2_BLOCK_TIME,
             window=window,
@@ -117,7 +127,7 @@ class ModelledChain:
             is_invalid=lambda users: INVALID in users,
         )
         first = self.rollup.l1[FIRST_L1].header
-        self.l1 = [L1(FIRST_L1, first.hash, first.parent_hash, first.timestamp)]
+        self.l1 = [ModelL1(FIRST_L1, first.hash, first.parent_hash, first.timestamp)]
         self.branch, self.start, self.base = "", 0, FIRST_L1
 
     def _is_bad(self, attributes: PayloadAttributes) -> bool:
@@ -129,7 +139,11 @@ class ModelledChain:
         return origin is not None and self.chain.active("holocene", origin.timestamp)
 
     def mine(
-        self, step: int, items: Sequence[tuple[str, Sequence[Frame]]] = (), event: str | None = None, deposits: int = 0
+        self,
+        step: int,
+        items: Sequence[tuple[str, Sequence[ModelFrame]]] = (),
+        event: str | None = None,
+        deposits: int = 0,
     ) -> None:
         """The next L1 block."""
         last = self.l1[-1]
@@ -148,13 +162,13 @@ class ModelledChain:
             branch=self.branch,
         )
         seen = tuple((senders[who], None if who == "damaged" else tuple(frames)) for who, frames in items)
-        self.l1.append(L1(number, block.header.hash, last.hash, time, seen, batcher, gas, deposits))
+        self.l1.append(ModelL1(number, block.header.hash, last.hash, time, seen, batcher, gas, deposits))
 
     def batcher(self) -> bytes:
         """Who may post in the next L1 block, unless that block itself changes it."""
         return next((each.batcher for each in reversed(self.l1) if each.batcher), BATCHER)
 
-    def blocks(self) -> list[L2]:
+    def blocks(self) -> list[ModelL2]:
         """The derived chain as the model has it."""
         return [_l2(each) for each in self.rollup.l2]
 
@@ -166,7 +180,7 @@ class ModelledChain:
         assert [self._built(each) for each in self.rollup.l2[self.start + 1 :]] == model.built
         assert (self.rollup.reset_reason is not None) == (end == "reset")
 
-    def _built(self, block: DerivedBlock) -> Built:
+    def _built(self, block: DerivedBlock) -> ModelBlock:
         assert block.output is not None
         attributes, time = block.output.attributes, block.ref.timestamp
         activating = self.chain.activating(time)
@@ -177,7 +191,7 @@ class ModelledChain:
         active = [f for f in SELECTORS if self.chain.active(f, time) and f not in activating]
         assert (SELECTORS[active[0]] if active else "015d8eb9") in attributes.transactions[0].hex()
         deposits = sum(map(is_deposit, attributes.transactions)) - 1 - upgrades
-        return Built(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
+        return ModelBlock(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
 
     def reset(self, safe: int) -> None:
         """Starts again on an L2 block, at the L1 block that both searches find."""
@@ -207,9 +221,9 @@ class ModelledChain:
         return len(kept)
 
 
-def _l2(block: DerivedBlock) -> L2:
+def _l2(block: DerivedBlock) -> ModelL2:
     ref, origin = block.ref, block.ref.l1_origin
-    return L2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
+    return ModelL2(ref.hash, ref.number, ref.timestamp, origin.number, origin.hash, ref.sequence_number, block.users)
 
 
 def _deposit() -> Log:
@@ -217,12 +231,12 @@ def _deposit() -> Log:
     return Log(b"\xde" * 20, (DEPOSIT_TOPIC, bytes(32), bytes(32), bytes(32)), data, 0)
 
 
-def _encoded(who: str, frames: Sequence[Frame]) -> bytes:
+def _encoded(who: str, frames: Sequence[ModelFrame]) -> bytes:
     pieces = [encoding.Frame(each.channel, each.number, each.piece, each.is_last) for each in frames]
     return encoding.batcher_data(pieces) + b"\x99" * (who == "damaged")
 
 
-class Machine(RuleBasedStateMachine):
+class DerivationMachine(RuleBasedStateMachine):
     """The batcher, L1 and the engine."""
 
     @initialize(
@@ -240,17 +254,17 @@ class Machine(RuleBasedStateMachine):
         self.harness = ModelledChain(times, window, drift, timeout)
         self.tip = GENESIS
         self.line: dict[int, bytes] = {}
-        self.outbox: list[Frame] = []
-        self.sent: list[Frame] = []
+        self.outbox: list[ModelFrame] = []
+        self.sent: list[ModelFrame] = []
         self.count = 0
 
     # --- batches ---------------------------------------------------------------------------------------------------
 
     @rule(plan=PLANS)
-    def post(self, plan: Plan) -> None:
+    def post(self, plan: BatcherPlan) -> None:
         """Makes a channel; its frames wait to be mined."""
         blocks = self._planned(plan)
-        batches: list[Single | Span] = []
+        batches: list[ModelSingular | ModelSpan] = []
         for size, is_span in plan.cuts:
             taken, blocks = blocks[:size], blocks[size:]
             if taken:
@@ -260,14 +274,14 @@ class Machine(RuleBasedStateMachine):
             batches[place % len(batches)] = _with_defect(batches[place % len(batches)], *defect)
         kind = encoding.Compression.BROTLI if plan.brotli else encoding.Compression.ZLIB
         body = encoding.channel_body([_encoded_batch(each) for each in batches], kind)
-        self.harness.channels[body] = Channel(plan.brotli, tuple(batches))
+        self.harness.channels[body] = ModelChannel(plan.brotli, tuple(batches))
         self.count += 1
         step = -(-len(body) // plan.pieces)
         for number, at in enumerate(range(0, len(body), step)):
             piece, key = body[at : at + step], b"channel %8d" % self.count
-            self.outbox.append(Frame(key, number, piece, at + step >= len(body)))
+            self.outbox.append(ModelFrame(key, number, piece, at + step >= len(body)))
 
-    def _planned(self, plan: Plan) -> list[Planned]:
+    def _planned(self, plan: BatcherPlan) -> list[Planned]:
         rollup = self.harness.rollup
         if (
             self.line.get(rollup.safe.number, rollup.safe.hash) != rollup.safe.hash
@@ -311,11 +325,11 @@ class Machine(RuleBasedStateMachine):
         if look:
             self.look()
 
-    def _frames(self, fate: str) -> list[Frame]:
+    def _frames(self, fate: str) -> list[ModelFrame]:
         if fate == "again":
             return self.sent[-3:-2]
         if fate == "junk":
-            return [Frame(self.sent[-1].channel if self.sent else b"j" * 16, 99, b"junk", False)]
+            return [ModelFrame(self.sent[-1].channel if self.sent else b"j" * 16, 99, b"junk", False)]
         if not self.outbox:
             return []
         frame = self.outbox.pop(0)
@@ -328,13 +342,13 @@ class Machine(RuleBasedStateMachine):
         return [frame]
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
-    def sequence(self, plan: Plan, step: int) -> None:
+    def sequence(self, plan: BatcherPlan, step: int) -> None:
         """What a sequencer and its batcher do all the time."""
         self.post(plan)
         self.mine_all(step)
 
     @rule(plan=USUAL, step=st.sampled_from([1, 12, 12, 12]))
-    def sequence_more(self, plan: Plan, step: int) -> None:
+    def sequence_more(self, plan: BatcherPlan, step: int) -> None:
         """The same, so that it happens more often."""
         self.sequence(plan, step)
 
@@ -398,22 +412,22 @@ class Machine(RuleBasedStateMachine):
             self.harness.check()
 
 
-def _single(block: Planned) -> Single:
+def _single(block: Planned) -> ModelSingular:
     origin = block.ref.l1_origin
-    return Single(block.ref.timestamp, block.ref.parent_hash, origin.number, origin.hash, block.transactions)
+    return ModelSingular(block.ref.timestamp, block.ref.parent_hash, origin.number, origin.hash, block.transactions)
 
 
-def _span(blocks: Sequence[Planned]) -> Span:
+def _span(blocks: Sequence[Planned]) -> ModelSpan:
     first, last = blocks[0].ref, blocks[-1].ref
-    l1_window = tuple(each.ref.l1_origin.number for each in blocks)
+    epochs = tuple(each.ref.l1_origin.number for each in blocks)
     txs = tuple(each.transactions for each in blocks)
-    return Span(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], l1_window, txs)
+    return ModelSpan(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
 
 
-def _with_defect(batch: Single | Span, what: str, value: Any) -> Single | Span:
+def _with_defect(batch: ModelSingular | ModelSpan, what: str, value: Any) -> ModelSingular | ModelSpan:
     if what == "time":
         return replace(batch, time=max(GENESIS_TIME, batch.time + value))
-    if isinstance(batch, Single):
+    if isinstance(batch, ModelSingular):
         match what:
             case "parent":
                 return replace(batch, parent_hash=value)
@@ -430,27 +444,27 @@ def _with_defect(batch: Single | Span, what: str, value: Any) -> Single | Span:
         case "hash":
             return replace(batch, origin_check=value[:20])
         case "epoch":
-            last = batch.l1_window[-1] + value
-            return replace(batch, l1_window=tuple(e + value for e in batch.l1_window), origin_check=l1_hash(last)[:20])
+            last = batch.epochs[-1] + value
+            return replace(batch, epochs=tuple(e + value for e in batch.epochs), origin_check=l1_hash(last)[:20])
         case "txs" if value in WHOLE:
             return replace(batch, txs=(*batch.txs[:-1], value))
-        case "head" if value < len(batch.l1_window):
+        case "head" if value < len(batch.epochs):
             time = batch.time + value * L2_BLOCK_TIME
-            return replace(batch, time=time, l1_window=batch.l1_window[value:], txs=batch.txs[value:])
+            return replace(batch, time=time, epochs=batch.epochs[value:], txs=batch.txs[value:])
     return batch
 
 
-def _encoded_batch(batch: Single | Span) -> bytes:
-    if isinstance(batch, Single):
+def _encoded_batch(batch: ModelSingular | ModelSpan) -> bytes:
+    if isinstance(batch, ModelSingular):
         epoch = BlockId(batch.epoch, batch.epoch_hash)
         return singular_batch(BatchBlock(batch.parent_hash, batch.time, epoch, batch.txs))
     check = batch.origin_check + bytes(12)
     blocks = [
         BatchBlock(batch.parent_check + bytes(12), batch.time + place * L2_BLOCK_TIME, BlockId(epoch, check), txs)
-        for place, (epoch, txs) in enumerate(zip(batch.l1_window, batch.txs, strict=True))
+        for place, (epoch, txs) in enumerate(zip(batch.epochs, batch.txs, strict=True))
     ]
-    return span_batch(blocks, GENESIS_TIME, batch.l1_window[0])
+    return span_batch(blocks, GENESIS_TIME, batch.epochs[0])
 
 
-TestAgainstModel = Machine.TestCase
+TestAgainstModel = DerivationMachine.TestCase
 TestAgainstModel.settings = settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck))

@@ -20,7 +20,7 @@ from tests.conformance.kit.chain import GENESIS
 from tests.conformance.kit.planning import Planned, child, plan, span
 from tests.conformance.kit.span_fields import Tx
 from tests.conftest import Leftovers
-from tests.support.op_sepolia import Recording
+from tests.support.op_sepolia import SepoliaRecording
 
 ROOT = Path(__file__).parents[3]
 MODULE = "tests.stages.derivation.decoding_node"
@@ -64,7 +64,7 @@ def _generated() -> list[bytes]:
     return [*bodies, zlib.compress(rlp.encode(tiny.singular) * 10_500), b"", b"\x02"]
 
 
-def _real(shared_data: Path, recording: Recording) -> list[bytes]:
+def _real(shared_data: Path, recording: SepoliaRecording) -> list[bytes]:
     """Channel bodies of other implementations' tests, and the recorded ones of OP Sepolia."""
     names = ["kona_batch", *(f"hildr_batches_{number}" for number in (0, 1, 2, 3, 4, "singular"))]
     bodies = [(shared_data / "channels" / f"{name}.bin").read_bytes() for name in names]
@@ -120,7 +120,7 @@ def test_generated_channels(leftovers: Leftovers) -> None:
     assert sum(counts) > 21_100
 
 
-def test_real_channels(leftovers: Leftovers, shared_data: Path, recording: Recording) -> None:
+def test_real_channels(leftovers: Leftovers, shared_data: Path, recording: SepoliaRecording) -> None:
     bodies = _real(shared_data, recording)
     alone = _compare(leftovers, bodies)
     late = [count for count, _ in alone.digests[1::2]]

@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanR
 from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.chain import L2_CHAIN_ID
 from tests.conformance.kit.span_fields import SpanFields, Tx, bit_list, span_fields, uvarint
-from tests.conformance.kit.span_model import Malformed, NotRestored
+from tests.conformance.kit.span_model import MalformedModelSpan, UnrestorableTransaction
 from tests.conformance.kit.span_model import read as read_model
 
 RULES = SpanRules(L2_CHAIN_ID, 0, 2)
@@ -107,9 +107,9 @@ def _ours(data: bytes) -> object:
 def _model(data: bytes) -> object:
     try:
         model = read_model(data, RULES.block_time)
-    except Malformed:
+    except MalformedModelSpan:
         return "malformed"
-    except NotRestored:
+    except UnrestorableTransaction:
         return "not restored"
     return model.blocks, model.parent_check, model.origin_check
 

@@ -14,7 +14,7 @@ from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import (
-    Attributes,
+    AttributesWithParent,
     AwaitSafeHead,
     NeedBlobs,
     NeedDecoded,
@@ -47,7 +47,7 @@ from tests.conformance.kit.chain import (
 from tests.conformance.kit.planning import USER, channel, channel_id, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
 from tests.support.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
-from tests.support.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, Recording
+from tests.support.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording
 
 GRANITE = forks_until("granite")
 
@@ -139,7 +139,7 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
     stale = child(child(GENESIS, ()).ref)
     chain = RollupChain(GRANITE)
     chain.mine(*channel("A", first.singular, stale.singular, second.singular))
-    chain.run(until=lambda output: isinstance(output, Attributes))
+    chain.run(until=lambda output: isinstance(output, AttributesWithParent))
     assert [chain.deriver.step(GENESIS, SYSTEM_CONFIG) for _ in range(3)] == [AwaitSafeHead()] * 3
     chain.extend([first])
     assert refs(chain.run()) == [second.ref]
@@ -149,7 +149,7 @@ def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
 # --- frames that were parsed ahead ---------------------------------------------------------------------------------
 
 
-def _outputs(recording: Recording, ahead: Iterable[bool]) -> list[object]:
+def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]:
     """All outputs but needs for the recorded blocks; for some blocks the frames are given instead of the blobs."""
     deriver = Deriver(recording.config, L1_CHAINS[11155111])
     base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
@@ -158,7 +158,7 @@ def _outputs(recording: Recording, ahead: Iterable[bool]) -> list[object]:
     deriver.reset(PipelineStart(1, safe, config, base, system))
     parsed = iter(ahead)
     found: list[object] = []
-    while not isinstance(output := deriver.step(safe, config), Attributes):
+    while not isinstance(output := deriver.step(safe, config), AttributesWithParent):
         match output:
             case NeedL1Block():
                 block = recording.l1_blocks[output.number]
@@ -173,13 +173,13 @@ def _outputs(recording: Recording, ahead: Iterable[bool]) -> list[object]:
     return [*found, output]
 
 
-def _parsed(recording: Recording, block: L1Block, batcher: bytes) -> BlockFrames:
+def _parsed(recording: SepoliaRecording, block: L1Block, batcher: bytes) -> BlockFrames:
     rules = recording.config.schedule().l1(block.header.timestamp)
     items = data_items(block, batcher, rules)
     return parse_block(block.header.hash, batcher, items, recording.contents(blob_refs(items)), rules)
 
 
-def test_frames_that_were_parsed_ahead_change_nothing(recording: Recording) -> None:
+def test_frames_that_were_parsed_ahead_change_nothing(recording: SepoliaRecording) -> None:
     count = len(recording.l1_blocks)
     without = _outputs(recording, [False] * count)
     assert _outputs(recording, [True] * count) == without
@@ -190,13 +190,13 @@ def test_frames_that_were_parsed_ahead_change_nothing(recording: Recording) -> N
 
 
 @pytest.mark.parametrize("first", [FIRST_L2, FIRST_L2 + 3])
-def test_recorded_op_sepolia_blocks(recording: Recording, first: int) -> None:
+def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> None:
     """From the fourth block on, the same span overlaps the safe chain."""
     deriver = Deriver(recording.config, L1_CHAINS[11155111])
     base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
     safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
     deriver.reset(PipelineStart(1, safe, config, base, recording.config.genesis.system_config))
-    derived: list[Attributes] = []
+    derived: list[AttributesWithParent] = []
     requested: list[NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:
         match output := deriver.step(safe, config):
@@ -210,7 +210,7 @@ def test_recorded_op_sepolia_blocks(recording: Recording, first: int) -> None:
                 requested.append(output)
                 blocks = [recording.l2_blocks[each].content for each in range(output.first, output.last + 1)]
                 assert deriver.add_l2_blocks(output.first, output.last, blocks)
-            case Attributes():
+            case AttributesWithParent():
                 derived.append(output)
                 block = recording.l2_blocks.get(safe.number + 1)
                 if block is not None:
@@ -225,7 +225,7 @@ def test_recorded_op_sepolia_blocks(recording: Recording, first: int) -> None:
     assert (last["first_l2"] + last["blocks"] - 1, derived[-1].parent.number) == (LAST_DERIVED_L2, LAST_DERIVED_L2 - 1)
 
 
-def _compare(output: Attributes, block: RecordedL2) -> None:
+def _compare(output: AttributesWithParent, block: RecordedL2) -> None:
     attributes, header = output.attributes, block.header
     assert attributes.transactions == block.content.transactions
     assert (attributes.timestamp, attributes.prev_randao) == (header.timestamp, header.mix_hash)

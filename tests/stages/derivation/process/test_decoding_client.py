@@ -21,7 +21,7 @@ def _need(number: int) -> NeedDecoded:
     return need_decoded(zlib.compress(b"\x83abc" * number), L1Rules(), SpanRules(1, 1, 2))
 
 
-class Pool:
+class RecordedPool:
     """Runs tasks once `gate` is open, or fails them."""
 
     def __init__(self, fails: bool) -> None:
@@ -37,11 +37,11 @@ class Pool:
         return run(task)
 
 
-class Harness:
+class DecodingHarness:
     """A client with a pool; `result` waits for a result."""
 
     def __init__(self, fails: bool) -> None:
-        self.pool = Pool(fails)
+        self.pool = RecordedPool(fails)
         self._news = asyncio.Event()
         self.client = DecodingClient(self.pool, self._news.set)
 
@@ -53,9 +53,9 @@ class Harness:
         return result
 
 
-def _run(use: Callable[[Harness], Awaitable[None]], fails: bool = False) -> None:
+def _run(use: Callable[[DecodingHarness], Awaitable[None]], fails: bool = False) -> None:
     async def play() -> None:
-        harness = Harness(fails)
+        harness = DecodingHarness(fails)
         await use(harness)
         await harness.client.close()
 
@@ -63,7 +63,7 @@ def _run(use: Callable[[Harness], Awaitable[None]], fails: bool = False) -> None
 
 
 def test_a_prefetched_channel_is_decoded_once() -> None:
-    async def use(harness: Harness) -> None:
+    async def use(harness: DecodingHarness) -> None:
         harness.client.prefetch(_need(1))
         harness.pool.gate.set()
         assert await harness.result(_need(1)) == run(_need(1).task)
@@ -74,7 +74,7 @@ def test_a_prefetched_channel_is_decoded_once() -> None:
 
 
 def test_prefetches_are_limited_and_a_need_goes_first() -> None:
-    async def use(harness: Harness) -> None:
+    async def use(harness: DecodingHarness) -> None:
         for number in range(ALL):
             harness.client.prefetch(_need(number))
         last = _need(ALL - 1)
@@ -91,7 +91,7 @@ def test_prefetches_are_limited_and_a_need_goes_first() -> None:
 
 
 def test_queued_prefetches_can_be_discarded() -> None:
-    async def use(harness: Harness) -> None:
+    async def use(harness: DecodingHarness) -> None:
         for number in range(ALL):
             harness.client.prefetch(_need(number))
         harness.client.clear_queue()
@@ -106,7 +106,7 @@ def test_queued_prefetches_can_be_discarded() -> None:
 
 
 def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
-    async def use(harness: Harness) -> None:
+    async def use(harness: DecodingHarness) -> None:
         harness.pool.gate.set()
         assert await harness.result(_need(3)) == run(_need(3).task)
 

@@ -1,5 +1,6 @@
 """Log lines, metrics and health problems of derivation."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.reasons.singular import ParentHashMismatch, TimestampPast
 from rollup_node.stages.derivation.reasons.span import SpanOriginUnknown, SpanPast
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
+from rollup_node.stages.io.log import Level, Logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.derivation import DropEffect
 from tests.conformance.kit.chain import L1Blocks
@@ -22,27 +24,23 @@ H = b"\1" * 32
 TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))
 
 
-class Lines:
-    """Keeps level and message of each line."""
+class RecordingLogger(Logger):
+    """Keeps the level of each line, its message and its fields."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, str]] = []
+        super().__init__("derivation")
+        self.lines: list[tuple[Level, str, Mapping[str, object]]] = []
 
-    def detail(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("detail", message))
-
-    def debug(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("debug", message))
-
-    def warn(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("warn", f"{message} {fields}"))
+    def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
+        """Takes the place of the process' output."""
+        self.lines.append((level, message, fields))
 
 
 class Logged(NamedTuple):
     """A derivation log and what it writes to."""
 
     log: DerivationLog
-    lines: Lines
+    lines: RecordingLogger
     meter: Meter
 
     def problems(self, need: object = None, now: float = 100.0) -> list[str]:
@@ -51,19 +49,17 @@ class Logged(NamedTuple):
 
 @pytest.fixture
 def logged() -> Logged:
-    lines, meter = Lines(), Meter("derivation")
+    lines, meter = RecordingLogger(), Meter("derivation")
     return Logged(DerivationLog(meter, lines), lines, meter)
 
 
 def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
     origin = L1Blocks().last.ref
     logged.log.dropped(Dropped(DropEffect.TIMED_OUT, ChannelTimedOut(H, 1, 2), origin))
-    ((level, line),) = logged.lines.lines
-    assert level == "warn"
-    assert line.startswith(
-        f"channel timed out: channel 0x{H.hex()}, opened at L1 block 1, timed out after 2 blocks [CB2]"
-    )
-    assert "'opened': 1" in line
+    ((level, line, fields),) = logged.lines.lines
+    assert level is Level.WARN
+    assert line == (f"channel timed out: channel 0x{H.hex()}, opened at L1 block 1, timed out after 2 blocks [CB2]")
+    assert fields["opened"] == 1 and fields["at"] == origin
     text = logged.meter.text().decode()
     assert 'effect="timed_out",rule="CB2 channel_timed_out"' in text
     assert "channel_timeout_total 1.0" in text
@@ -78,7 +74,7 @@ def test_what_is_read_again_after_every_start_is_no_warning(logged: Logged) -> N
     for reason in (TimestampPast(1, 2), SpanPast(1, 2), ParentHashMismatch(H, H)):
         logged.log.dropped(Dropped(DropEffect.DROPPED, reason, None))
     logged.log.dropped(Dropped(DropEffect.IGNORED, ParentHashMismatch(H, H), None))
-    assert [level for level, _ in logged.lines.lines] == ["debug", "debug", "warn", "debug"]
+    assert [level for level, *_ in logged.lines.lines] == [Level.DEBUG, Level.DEBUG, Level.WARN, Level.DEBUG]
     assert [drop.needs_parent_hash for drop in logged.log.drops.latest] == [False, False, True, True]
 
 

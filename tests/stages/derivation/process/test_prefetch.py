@@ -10,7 +10,7 @@ from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs,
 from tests.conformance.kit.notation import item, names
 from tests.conformance.kit.planning import channel, plan
 from tests.conformance.kit.rollup_chain import RollupChain
-from tests.support.op_sepolia import Recording
+from tests.support.op_sepolia import SepoliaRecording
 
 H1 = b"\1" * 32
 
@@ -30,7 +30,7 @@ def _add_blobs(prefetcher: Prefetcher, chain: RollupChain) -> None:
         assert prefetcher.add_blobs(need.block.hash, contents)
 
 
-def test_foresees_the_needs_of_the_recorded_blocks(recording: Recording) -> None:
+def test_foresees_the_needs_of_the_recorded_blocks(recording: SepoliaRecording) -> None:
     prefetcher = Prefetcher(recording.config)
     numbers = sorted(recording.l1_blocks)
     prefetcher.start_at(recording.l1_blocks[numbers[0]], recording.config.genesis.system_config)

@@ -33,7 +33,7 @@ class Sent:
         return found
 
 
-class Harness:
+class RequestsHarness:
     """Requests with clients that keep what is sent."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ def _ahead(need: NeedBlobs) -> BlobsRequest:
 
 
 def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
-    harness = Harness()
+    harness = RequestsHarness()
     for now in (0.0, REPEAT_SECONDS / 2, REPEAT_SECONDS):
         harness.requests.start(1, None, now)
         harness.requests.l1_blocks(5, 3, now)
@@ -64,7 +64,7 @@ def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
 
 
 def test_after_a_restart_everything_is_due() -> None:
-    harness = Harness()
+    harness = RequestsHarness()
     need = _need(1, 1)
     for _ in range(2):
         harness.requests.restart()
@@ -74,7 +74,7 @@ def test_after_a_restart_everything_is_due() -> None:
 
 
 def test_blobs_are_prefetched_up_to_the_bound() -> None:
-    harness = Harness()
+    harness = RequestsHarness()
     needs = [_need(number, 60) for number in (1, 2, 3, 4, 5)]
     fits = MAX_PREFETCHED // (60 * BLOB_BYTES) + 1
     harness.requests.prefetch_blobs(needs, None, 0, 0.0)
@@ -84,7 +84,7 @@ def test_blobs_are_prefetched_up_to_the_bound() -> None:
 
 
 def test_the_urgent_need_is_not_prefetched() -> None:
-    harness = Harness()
+    harness = RequestsHarness()
     urgent, later = _need(1, 1), _need(2, 1)
     harness.requests.blobs(urgent, 0.0)
     harness.requests.prefetch_blobs([urgent, later], urgent, 0, 0.0)

@@ -41,7 +41,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
-from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, Recording
+from tests.support.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 State = TypeVar("State", bound=Message)
@@ -51,7 +51,7 @@ class StageHarness:
     """The stage with simple neighbours. A request for which `is_lost` holds is not answered."""
 
     def __init__(
-        self, recording: Recording, directory: Path, inline: bool = False, drops_are_read: bool = False
+        self, recording: SepoliaRecording, directory: Path, inline: bool = False, drops_are_read: bool = False
     ) -> None:
         self.recording = recording
         self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
@@ -175,7 +175,7 @@ def _is_ahead(message: Message) -> bool:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_derives_the_recorded_blocks(recording: Recording, tmp_path: Path, inline: bool) -> None:
+def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path, inline: bool) -> None:
     """Blobs of later blocks are requested while those of the block being read are waited for."""
 
     async def play() -> None:
@@ -193,7 +193,9 @@ def test_derives_the_recorded_blocks(recording: Recording, tmp_path: Path, inlin
     asyncio.run(play())
 
 
-def test_every_data_item_is_parsed_once(recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_data_item_is_parsed_once(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The prefetcher parses ahead, and the pipeline takes over the frames."""
     parsed: Counter[bytes] = Counter()
 
@@ -215,7 +217,7 @@ def test_every_data_item_is_parsed_once(recording: Recording, tmp_path: Path, mo
 
 
 def test_derivation_waits_for_the_reader_of_its_drops(
-    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for three drops derivation continues only as they are read, and none is missed."""
 
@@ -248,7 +250,7 @@ def test_derivation_waits_for_the_reader_of_its_drops(
     asyncio.run(play())
 
 
-def test_lost_messages_cost_only_time(recording: Recording, tmp_path: Path) -> None:
+def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Path) -> None:
     seen: set[tuple[Any, ...]] = set()
 
     def is_first(message: Message) -> bool:
@@ -267,7 +269,7 @@ def test_lost_messages_cost_only_time(recording: Recording, tmp_path: Path) -> N
     asyncio.run(play())
 
 
-def test_a_new_start_derives_again(recording: Recording, tmp_path: Path) -> None:
+def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
     async def play() -> None:
         harness = StageHarness(recording, tmp_path)
         async with harness.running():
@@ -282,7 +284,7 @@ def test_a_new_start_derives_again(recording: Recording, tmp_path: Path) -> None
     asyncio.run(play())
 
 
-def test_a_reset_error_requests_a_start(recording: Recording, tmp_path: Path) -> None:
+def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: Path) -> None:
     async def play() -> None:
         harness = StageHarness(recording, tmp_path)
         async with harness.running():

@@ -1,5 +1,8 @@
 """Reasons: their declaration, texts and labels."""
 
+from typing import cast
+
+import msgspec
 import pytest
 
 from rollup_node.stages.derivation.reasons.frames import FrameOutOfOrder, FramesEmpty, FrameTruncated
@@ -39,7 +42,6 @@ def test_a_text_names_fields_only() -> None:
 
 
 def test_a_name_is_declared_once() -> None:
+    declare = reason("P1", "frames", "no bytes")
     with pytest.raises(ValueError, match="two reasons have the name frames_empty"):
-
-        @reason("P1", "frames", "no bytes")
-        class FramesEmpty(Reason, frozen=True): ...
+        declare(cast(type[Reason], msgspec.defstruct("FramesEmpty", [], bases=(Reason,), frozen=True)))
