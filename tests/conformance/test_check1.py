@@ -1,5 +1,7 @@
 """The checks of singular batches, in their order [V1 to V15]."""
 
+import msgspec
+
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.reasons.singular import (
     ActivationBlockNotEmpty,
@@ -59,6 +61,10 @@ def another_parent() -> None:
     for forks in (OLD, NEW):
         checks = BatchCheckHarness(forks, safe=1)
         assert checks.singular(child(GENESIS, ONE, time=checks.safe.timestamp + 2)) == dropped(ParentHashMismatch)
+        following = checks.next(ONE)
+        assert checks.singular(following) == ACCEPTED
+        checks.safe = msgspec.structs.replace(checks.safe, hash=checks.safe.hash[:31] + b"\x99")
+        assert checks.singular(following) == dropped(ParentHashMismatch), "the last byte counts as well"
 
 
 @table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, dropped(SequencingWindowExpired)))

@@ -150,7 +150,7 @@ def ahead_of_l1() -> RollupChain:
 def every_epoch_has_a_block() -> None:
     """Although the time of the epoch after it has come already."""
     chain = ahead_of_l1()
-    assert chain.run() == [], "the first epoch has genesis: it is given up for the next"
+    assert chain.run() == [], "the first epoch has genesis: it is removed from the window"
     for place, time in enumerate(EVERY_SECOND[3:6], start=1):
         chain.mine(time=time)
         (block,) = chain.run()
@@ -213,8 +213,9 @@ def an_epoch_is_left_out() -> None:
 
 @case("queue_reset_origin_mismatch")
 def a_safe_head_from_another_l1_chain() -> None:
-    for origin in (BlockId(FIRST_L1, b"\x99" * 32), BlockId(FIRST_L1 - 2, b"\x98" * 32)):
-        chain = RollupChain(FORKS)
+    other, older = BlockId(FIRST_L1, b"\x99" * 32), BlockId(FIRST_L1 - 2, b"\x98" * 32)
+    for fork, origin in (("granite", other), ("granite", older), ("holocene", other)):
+        chain = RollupChain(forks_until(fork))
         chain.l2[0] = replace(chain.l2[0], ref=msgspec.structs.replace(GENESIS, l1_origin=origin))
         chain.mine()
         assert chain.run() == []
@@ -226,8 +227,11 @@ def a_safe_head_from_another_l1_chain() -> None:
 
 @case("queue_span_pop")
 def a_span_block_by_block() -> None:
-    chain = after(span(plan(GENESIS, 3)))
-    assert [each.concluding for each in chain.run()] == [False, False, True]
+    blocks = plan(GENESIS, 3)
+    chain = after(span(blocks))
+    found = chain.run()
+    assert refs(found) == refs(blocks)
+    assert [each.concluding for each in found] == [False, False, True]
 
 
 @case("queue_span_parent_jump")
@@ -263,8 +267,8 @@ class AcceptingChecks(SpanBatchChecks):
 
 
 @case("queue_extraction_error")
-def an_accepted_span_that_cannot_be_used() -> None:
-    """The full check rules it out, so it is a contradiction in our own state."""
+def an_accepted_span_whose_blocks_cannot_be_extracted() -> None:
+    """The full check rules it out, so the node's own state is inconsistent."""
     harness = BatchStageHarness(BatchQueue, FORKS, last=1, span_checks=AcceptingChecks)
     harness.feed(span(plan(GENESIS, 20)))
     with pytest.raises(CriticalError, match="epoch 1003 of its new blocks is not among"):

@@ -89,6 +89,16 @@ def l1_window_at_the_fork() -> None:
     chain.mine(*channel("A", span(blocks)))
     assert refs(chain.run()) == refs(blocks)
     assert chain.dropped == []
+    system_config_at_the_fork()
+
+
+def system_config_at_the_fork() -> None:
+    """A batcher that was changed before the fork is the batcher after it."""
+    blocks = plan(GENESIS, 2)
+    chain = RollupChain(SWITCH)
+    chain.mine(updates=[batcher_update(STRANGER)])
+    chain.mine(*channel("A", *singulars(blocks)), sender=STRANGER)
+    assert refs(chain.run()) == refs(blocks)
 
 
 @case("reset_two_forks_one_step")
@@ -114,7 +124,7 @@ def two_forks_with_one_l1_block() -> None:
 
 
 def an_invalid_payload_while_the_stages_are_old() -> None:
-    """The rest of its span and of its channel go, as in the new ones."""
+    """The rest of its span and of its channel is flushed, as in the new ones."""
     blocks = plan(GENESIS, 15)
     empty = child(blocks[12].ref, ())
     chain = RollupChain(BOTH)

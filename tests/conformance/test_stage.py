@@ -160,10 +160,10 @@ def an_undecided_span() -> None:
     assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
     chain.mine_until(FIRST_L1 + 4)
     assert chain.run() == []
-    a_block_that_could_not_be_had()
+    an_overlapped_block_that_is_unavailable()
 
 
-def a_block_that_could_not_be_had() -> None:
+def an_overlapped_block_that_is_unavailable() -> None:
     """A span is lost as well where a block that it overlaps is unavailable; the next span requests it again."""
     blocks = plan(GENESIS, 4)
     chain = after(*channel("A", span(blocks[:2])))
@@ -194,7 +194,7 @@ def first_new_block_with_an_old_epoch() -> None:
 
 
 @case("stage_span_then_eof")
-def span_used_up() -> None:
+def span_exhausted() -> None:
     blocks = plan(GENESIS, 5)
     chain = after(*channel("A", span(blocks[:3])), *channel("B", span(blocks[3:])), seq_window_size=4)
     assert refs(chain.run()) == refs(blocks)
@@ -212,8 +212,8 @@ def every_block_concludes() -> None:
 
 @case("stage_invalid_payload")
 def deposits_only() -> None:
-    """The second block of a span is invalid: its deposits stay, the rest of its span and what is behind it in its
-    channel go; the next channel is read."""
+    """The second block of a span is invalid: its deposits stay, the rest of its span and what follows in its channel
+    are flushed; the next channel is read."""
     blocks = plan(GENESIS, 3)
     empty = child(blocks[0].ref, ())
     third = child(empty.ref)
@@ -224,10 +224,10 @@ def deposits_only() -> None:
     assert refs(found) == refs([blocks[0], empty, third])
     assert all(map(is_deposit, found[1].transactions))
     assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
-    the_staging_channel_goes()
+    the_staging_channel_is_flushed()
 
 
-def the_staging_channel_goes() -> None:
+def the_staging_channel_is_flushed() -> None:
     """Block 6 is the first of L1 block 1, in which it was read; its span continues in L1 block 2, with block 7. By then
     the first half of channel B has come."""
     blocks = plan(GENESIS, 8)
@@ -247,7 +247,7 @@ def the_staging_channel_goes() -> None:
     assert refs(chain.run()) == refs([eighth])
 
 
-def refuse_attributes(chain: RollupChain, times: int) -> Outcome | None:
+def find_invalid(chain: RollupChain, times: int) -> Outcome | None:
     """The engine finds the attributes of the chain's first block invalid this many times in a row."""
     found = chain.run()[0].output
     assert found is not None
@@ -273,14 +273,14 @@ def refuse_attributes(chain: RollupChain, times: int) -> Outcome | None:
 
 @case("stage_invalid_deposits_only")
 def invalid_deposits() -> None:
-    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are given up."""
+    """Once is answered by the deposits alone; twice stops the node. Before Holocene the attributes are dropped."""
     encoded = plan(GENESIS, 1)[0].singular
-    assert refuse_attributes(after(*channel("A", encoded)), 1) is None
+    assert find_invalid(after(*channel("A", encoded)), 1) is None
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        refuse_attributes(after(*channel("A", encoded)), 2)
+        find_invalid(after(*channel("A", encoded)), 2)
     early = RollupChain(forks_until("granite"))
     early.mine(*channel("A", encoded))
-    outcome = refuse_attributes(early, 1)
+    outcome = find_invalid(early, 1)
     assert outcome is not None and (outcome.outcome, outcome.safe_head) == (AttributesOutcome.REFUSED, GENESIS)
 
 

@@ -1,14 +1,16 @@
-"""Writes docs/conformance.md: every conformance case with its rule, its test and how a run of it ended.
+"""Writes docs/conformance.md: every conformance case with its rules, its test and the result of a run.
 
 pytest tests/conformance --junitxml=report.xml
 python -m rollup_node.tools.importers.conformance_page report.xml [--out FILE]
 """
 
 import argparse
+import re
 import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -18,29 +20,35 @@ _TABLES = _ROOT / "tests" / "vectors" / "conformance"
 TABLE = _TABLES / "cases.toml"
 TABLES = (TABLE, _TABLES / "differs.toml", _TABLES / "faults.toml")
 PAGE = _ROOT / "docs" / "conformance.md"
+RULES = _ROOT / "docs" / "rules"
 MISSING = "no test"
+_MEASURED = " (M)"
+
+_RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]+\d+(?:\.\d+|[a-z])?)\*\*')
 
 _HEAD = """# Conformance
 
-What derivation must make of any L1 data, case by case. Rules are those of the derivation rule book; (M) marks outcomes
-that were measured on the readers that op-node uses. Behind the stages stand the points where specs, op-node and kona
-differ, with the side taken, and the faults that users of other nodes have met. Generated from a test run by
+What derivation does with any L1 data, case by case, with the [rules](rules/README.md) that decide it; (M) marks results
+that were measured on the readers that op-node uses. After the stages come the points where specs, op-node and kona
+differ, with the side taken, and the faults that users of other nodes have reported. Generated from a test run by
 `python -m rollup_node.tools.importers.conformance_page`; do not edit. One case alone is run by
 `pytest tests/conformance -k CASE`.
 """
 
 
 class Case(NamedTuple):
-    """A row of the table; `rule` names sections and rules of derivation-rules, with (M) for a measured outcome."""
+    """A row of the table; `rules` are ids of docs/rules in their order, each `A-B` for a whole range; `measured` when
+    the outcome was measured on op-node's readers."""
 
     id: str
     stage: str
-    rule: str
+    rules: tuple[str, ...]
+    measured: bool
     expectation: str
 
 
-class Outcome(NamedTuple):
-    """How the test of a case ended, and the file it stands in."""
+class CaseResult(NamedTuple):
+    """How the test of a case ended, and the file it is in."""
 
     file: str
     result: str
@@ -49,39 +57,59 @@ class Outcome(NamedTuple):
 def load_cases(*paths: Path) -> dict[str, Case]:
     """All tables, or some, by case id."""
     stages = [found for path in paths or TABLES for found in tomllib.loads(path.read_text()).items()]
-    return {key: Case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
+    return {key: _case(key, stage, *row) for stage, rows in stages for key, row in rows.items()}
 
 
-def load_report(path: Path) -> dict[str, Outcome]:
-    """The outcomes of a run by test name, from pytest's JUnit report."""
+def load_report(path: Path) -> dict[str, CaseResult]:
+    """The results of a run by test name, from pytest's JUnit report."""
     found = {}
     for test in ElementTree.parse(path).iter("testcase"):
-        troubles = {child.tag for child in test} & {"failure", "error", "skipped"}
-        result = "skipped" if troubles == {"skipped"} else "failed" if troubles else "passed"
+        failures = {child.tag for child in test} & {"failure", "error", "skipped"}
+        result = "skipped" if failures == {"skipped"} else "failed" if failures else "passed"
         file = test.get("classname", "").replace(".", "/") + ".py"
-        found[test.get("name", "")] = Outcome(file, result)
+        found[test.get("name", "")] = CaseResult(file, result)
     return found
 
 
-def page(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> str:
-    """The whole document."""
-    return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report), ""])
+@cache
+def rule_links() -> Mapping[str, str]:
+    """The place of each rule, from the folder of the page."""
+    return {
+        rule: f"{path.relative_to(PAGE.parent)}#{anchor}"
+        for path in sorted(RULES.glob("*.md"))
+        for anchor, rule in _RULE.findall(path.read_text())
+    }
 
 
-def _summary(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> Iterator[str]:
+def page(cases: Mapping[str, Case], report: Mapping[str, CaseResult]) -> str:
+    """The whole document. Raises KeyError when a case names a rule that docs/rules lacks."""
+    return "\n".join([_HEAD, *_summary(cases, report), *_stages(cases, report, rule_links()), ""])
+
+
+def _case(key: str, stage: str, rules: str, expectation: str) -> Case:
+    ids = rules.removesuffix(_MEASURED)
+    return Case(key, stage, tuple(ids.split(", ")), ids != rules, expectation)
+
+
+def _summary(cases: Mapping[str, Case], report: Mapping[str, CaseResult]) -> Iterator[str]:
     results = Counter(report[key].result if key in report else MISSING for key in cases)
     yield f"{len(cases)} cases: " + ", ".join(f"{count} {result}" for result, count in sorted(results.items())) + "."
 
 
-def _stages(cases: Mapping[str, Case], report: Mapping[str, Outcome]) -> Iterator[str]:
+def _stages(cases: Mapping[str, Case], report: Mapping[str, CaseResult], links: Mapping[str, str]) -> Iterator[str]:
     for stage in dict.fromkeys(case.stage for case in cases.values()):
         own = [case for case in cases.values() if case.stage == stage]
         files = sorted({report[case.id].file for case in own if case.id in report})
         yield f"\n## {stage}\n\n{', '.join(f'`{file}`' for file in files) or MISSING}\n"
-        yield "| Case | Rule | What must come out | Outcome |\n|---|---|---|---|"
+        yield "| Case | Rules | Expected outcome | Result |\n|---|---|---|---|"
         for case in own:
             result = report[case.id].result if case.id in report else MISSING
-            yield f"| `{case.id}` | {case.rule} | {case.expectation} | {result} |"
+            yield f"| `{case.id}` | {_linked(case, links)} | {case.expectation} | {result} |"
+
+
+def _linked(case: Case, links: Mapping[str, str]) -> str:
+    rules = (" to ".join(f"[{rule}]({links[rule]})" for rule in each.split("-")) for each in case.rules)
+    return ", ".join(rules) + (_MEASURED if case.measured else "")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,15 +121,15 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         report = load_report(options.report)
     except (OSError, ElementTree.ParseError) as error:
-        print(f"error: {options.report} is no report of pytest: {error}", file=sys.stderr)
+        print(f"error: {options.report} is not a report of pytest: {error}", file=sys.stderr)
         return 1
     cases = load_cases()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(page(cases, report))
-    unsettled = [key for key in cases if key not in report or report[key].result != "passed"]
-    if unsettled:
-        print(f"{len(unsettled)} cases without a test that passed: {' '.join(unsettled[:10])}", file=sys.stderr)
-    return 1 if unsettled else 0
+    not_passed = [key for key in cases if key not in report or report[key].result != "passed"]
+    if not_passed:
+        print(f"{len(not_passed)} cases without a test that passed: {' '.join(not_passed[:10])}", file=sys.stderr)
+    return 1 if not_passed else 0
 
 
 if __name__ == "__main__":

@@ -25,6 +25,12 @@ def _with_transactions(transactions: bytes) -> bytes:
     return _encoded(PARENT, b"\x05", EPOCH, b"\x07", transactions)
 
 
+def test_any_number_of_transactions() -> None:
+    """[SB6]"""
+    count = 1_000_000
+    assert decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions == (b"\x05",) * count
+
+
 def test_transactions_of_single_bytes() -> None:
     assert decode_singular(b"\0" + _with_transactions(b"\xc2\x05\x06"), 1).transactions == (b"\x05", b"\x06")
 

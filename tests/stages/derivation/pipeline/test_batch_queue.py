@@ -20,7 +20,7 @@ def test_a_refused_block_is_derived_again_from_the_queue() -> None:
 
 
 def test_batches_keep_their_own_inclusion_block() -> None:
-    """A batch that came in time is still in time when its parent is derived, four L1 blocks later."""
+    """A batch that came in time is still in time when its parent is derived, four L1 blocks later [BQ12]."""
     first, second = plan(GENESIS, 2)
     chain = RollupChain(FORKS, seq_window_size=4)
     chain.mine_until(FIRST_L1 + 2)

@@ -54,6 +54,7 @@ def test_only_the_result_that_is_needed_is_taken() -> None:
 
 
 def test_keys_depend_on_bytes_and_rules() -> None:
+    """[W7]"""
     rules = [L1Rules(), L1Rules(brotli=True), L1Rules(max_rlp_bytes_per_channel=1)]
     keys = {need_decoded(body, each, span_rules(CONFIG)).key for body in (BODY, BODY[1:]) for each in rules}
     assert len(keys) == 6

@@ -79,6 +79,7 @@ def test_the_base_must_be_that_of_the_start() -> None:
 
 
 def test_what_is_not_needed_is_refused() -> None:
+    """A block is accepted once [T6]."""
     chain = RollupChain(GRANITE)
     chain.mine()
     base, following = chain.l1.blocks
@@ -135,6 +136,7 @@ def test_items_of_strangers_and_without_bytes_are_ignored() -> None:
 
 
 def test_attributes_come_once_and_wait_for_the_safe_head() -> None:
+    """[AQ5]"""
     first, second = plan(GENESIS, 2)
     stale = child(child(GENESIS, ()).ref)
     chain = RollupChain(GRANITE)

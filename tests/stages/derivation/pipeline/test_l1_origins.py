@@ -19,6 +19,7 @@ def _head(l1: L1Blocks, epoch: int) -> L2BlockRef:
 
 
 def test_blocks_are_appended_and_old_epochs_removed() -> None:
+    """[E2, E3]"""
     l1 = _l1(5)
     window = L1OriginWindow(l1.blocks[0])
     assert not window.advance_origin(l1.blocks[0], GENESIS)
@@ -31,6 +32,7 @@ def test_blocks_are_appended_and_old_epochs_removed() -> None:
 
 
 def test_a_block_behind_the_parents_origin_clears_the_window() -> None:
+    """[E2]"""
     l1 = _l1(5)
     window = L1OriginWindow(l1.blocks[3])
     assert window.advance_origin(l1.blocks[4], _head(l1, 5))
@@ -42,6 +44,7 @@ def test_a_block_behind_the_parents_origin_clears_the_window() -> None:
 
 
 def test_the_parents_origin_must_be_the_current_epoch_or_the_one_before() -> None:
+    """[E6]"""
     l1 = _l1(2)
     window = L1OriginWindow(l1.blocks[1])
     assert window.mismatch(_head(l1, 1)) is None

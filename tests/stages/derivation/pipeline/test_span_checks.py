@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
+from rollup_node.stages.derivation.reasons.singular import L1WindowEmpty
 from rollup_node.stages.derivation.reasons.span import NewBlockEpochTooOld, NewBlockEpochUnknown, SpanEpochTooNew
 from rollup_node.stages.protocol.types import L2BlockRef
-from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
 from tests.conformance.kit.planning import USER, Planned, child, plan, span
 from tests.conformance.kit.span_fields import Tx, span_fields
@@ -30,6 +31,13 @@ def _decoded(checks: BatchCheckHarness, blocks: Sequence[Planned]) -> SpanBatch:
     return batch
 
 
+def test_without_an_l1_window_a_span_is_undecided() -> None:
+    """[PX1]"""
+    checks = BatchCheckHarness(forks_until("granite"))
+    checks.l1_window.blocks = []
+    assert checks.span(span(plan(GENESIS, 2))) == undecided(L1WindowEmpty)
+
+
 def test_the_parent_of_an_overlap_may_be_genesis() -> None:
     checks = BatchCheckHarness(forks_until("granite"), safe=10)
     assert checks.span(span(plan(GENESIS, 11))) == ACCEPTED
@@ -41,7 +49,8 @@ def test_a_start_epoch_that_wraps() -> None:
     assert checks.span(wrapped) == dropped(SpanEpochTooNew)
 
 
-def test_post_exec_transactions_are_not_looked_at() -> None:
+def test_post_exec_transactions_are_not_checked_before_holocene() -> None:
+    """[FU8]"""
     checks = BatchCheckHarness(forks_until("granite"))
     origin = checks.l1.blocks[0].ref
     fields = span_fields(
