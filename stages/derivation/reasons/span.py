@@ -57,7 +57,7 @@ class SpanWindowExpired(Reason, frozen=True):
     window: int
 
 
-@reason("PX9", "batch", "start epoch {epoch} leaves out some after {parent_epoch}")
+@reason("PX9", "batch", "start epoch {epoch} skips epochs after its parent's, {parent_epoch}")
 class SpanEpochTooNew(Reason, frozen=True):
     epoch: int
     parent_epoch: int
@@ -105,7 +105,7 @@ class OverlapCountMismatch(Reason, frozen=True):
     expected: int
 
 
-@reason("FU7", "batch", "other transactions than L2 block {number}")
+@reason("FU7", "batch", "transactions differ from those of L2 block {number}")
 class OverlapTransactionsMismatch(Reason, frozen=True):
     number: int
 
