@@ -1,5 +1,5 @@
 """Derivation in the plainest way, by the wording of the rules: from the L1 blocks since a reset to the L2 blocks that
-follow, all of it again for every question. Bytes do not occur: batches and frames are plain values."""
+follow, computed from the start at each call. Bytes do not occur: batches and frames are plain values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]
 
 
 @dataclass
-class _Open:
+class _OpenChannel:
     """A channel in the bank."""
 
     opened: int
@@ -48,7 +48,7 @@ class DerivationModel:
         self.origin = l1[base - chain.first_l1]
         self.seen = self.origin
         self.window = [self.origin]
-        self.bank: dict[bytes, _Open] = {}
+        self.bank: dict[bytes, _OpenChannel] = {}
         self.queue: list[tuple[ModelSingular | ModelSpan, ModelL1]] = []
         self.pending: list[ModelSingular] = []
         self.flushed = False
@@ -114,7 +114,7 @@ class DerivationModel:
         if not self.new:
             yield from self._ready_in_bank()
 
-    def _timed_out(self, channel: _Open) -> bool:
+    def _timed_out(self, channel: _OpenChannel) -> bool:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
     def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
@@ -131,13 +131,13 @@ class DerivationModel:
             channel = self.bank.pop(ready[0])
             yield from self._read(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
 
-    def _is_ready(self, channel: _Open) -> bool:
+    def _is_ready(self, channel: _OpenChannel) -> bool:
         complete = channel.end is not None and sorted(channel.pieces) == list(range(channel.end + 1))
         return complete and not self._timed_out(channel)
 
     def _ingest(self, frame: ModelFrame) -> None:
         """Adds a frame to the bank [CB7 to CB10, CB14]."""
-        channel = self.bank.setdefault(frame.channel, _Open(self.origin.number))
+        channel = self.bank.setdefault(frame.channel, _OpenChannel(self.origin.number))
         closed = channel.end is not None
         if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
             return
@@ -151,7 +151,7 @@ class DerivationModel:
     def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
         """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
-            self.bank = {frame.channel: _Open(self.origin.number)}
+            self.bank = {frame.channel: _OpenChannel(self.origin.number)}
         channel = self.bank.get(frame.channel)
         if channel is None or frame.number != len(channel.pieces):
             return
@@ -207,9 +207,9 @@ class DerivationModel:
 
     def _old_stage(self) -> str:
         """One step of the batch queue [BQ1 to BQ10]."""
-        held = self._next_pending()
-        if held is not None:
-            return self._build(held, not self.pending)
+        pending = self._next_pending()
+        if pending is not None:
+            return self._build(pending, not self.pending)
         behind = self._update_origins()
         batch = next(self.source, END)
         if behind:
@@ -316,7 +316,7 @@ class DerivationModel:
         if batch.txs and any(fork in EMPTY_AT_ACTIVATION for fork in self.chain.activating(batch.time)):
             return "drop"
         verdict = self._drift(batch.time, batch.txs, origin, origin is not self.window[0])
-        return verdict or ("drop" if any(self._refused(tx, batch.time, True) for tx in batch.txs) else "accept")
+        return verdict or ("drop" if any(self._rejected(tx, batch.time, True) for tx in batch.txs) else "accept")
 
     def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
         """The drift check [V13, FU5]."""
@@ -331,7 +331,7 @@ class DerivationModel:
             return "undecided"
         return "drop" if time >= following.time else None
 
-    def _refused(self, tx: bytes, time: int, alone: bool) -> bool:
+    def _rejected(self, tx: bytes, time: int, alone: bool) -> bool:
         """The check of transaction types [V14, FU6]."""
         if tx[:1] in (b"", b"\x7e"):
             return True
@@ -397,7 +397,7 @@ class DerivationModel:
             late = self._drift(time, txs, origin, advanced)
             if late is not None:
                 return late
-            if any(self._refused(tx, time, False) for tx in txs):
+            if any(self._rejected(tx, time, False) for tx in txs):
                 return "drop"
         return self._overlap(span)
 
@@ -420,10 +420,10 @@ class DerivationModel:
                 found.append(ModelSingular(self._time(span, place), b"", epoch, b"", txs))
         return found
 
-    # --- 20: the block, and what the engine makes of it ------------------------------------------------------------
+    # --- the block, and what the engine makes of it ---------------------------------------------------------------
 
     def _build(self, batch: ModelSingular, concluding: bool) -> str:
-        """Builds a block, or replaces it by its deposits, or refuses it [AQ2, AQ3, BQ13]."""
+        """Builds a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
         safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
         starts = epoch.number != safe.epoch
         if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):

@@ -91,8 +91,8 @@ class Engine:
         version = f"engine_forkchoiceUpdatedV{rules.attributes_version}"
         job = self._methods[version](_heads(parent), attributes_to_json(attributes))["payloadId"]
         payload = envelope_from_json(self._methods[f"engine_getPayloadV{rules.get_payload_version}"](job))
-        beside = () if payload.parent_beacon_root is None else ([], to_hex(payload.parent_beacon_root))
-        requests = ([],) if rules.new_payload_version > 3 else ()
+        beside: tuple[Any, ...] = () if payload.parent_beacon_root is None else ([], to_hex(payload.parent_beacon_root))
+        requests: tuple[list[str]] | tuple[()] = ([],) if rules.new_payload_version > 3 else ()
         insert = self._methods[f"engine_newPayloadV{rules.new_payload_version}"]
         status = insert(payload_to_json(payload), *beside, *requests)
         assert status["status"] == "VALID", status

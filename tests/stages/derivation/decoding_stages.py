@@ -1,6 +1,6 @@
 """The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through
-`DecodingClient`, as the real process does, and writes what came out; on its way it kills compute workers where it is
-told to."""
+`DecodingClient`, as the real process does, and writes the results; meanwhile it kills compute workers as the
+job says."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""The deriver against a slow model of the rules, driven through whatever a batcher, L1 and the engine may do: late,
-lost, doubled and foreign frames, wrong batches, invalid payloads, forks at any time, L1 reorgs, resets, silence."""
+"""The deriver against a slow model of the rules, driven by anything a batcher, L1 and the engine may do: late, lost,
+repeated and foreign frames, wrong batches, invalid payloads, forks at any time, L1 reorgs, resets, silence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
