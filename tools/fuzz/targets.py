@@ -62,12 +62,12 @@ def channel(data: bytes) -> None:
 
 def batch(data: bytes) -> None:
     """A batch: the deriver's reading and that of `decode`."""
-    decoded, told = decode_batch(data, RULES), lazy_batch(data, RULES)
+    decoded, lazy = decode_batch(data, RULES), lazy_batch(data, RULES)
     if isinstance(decoded, Reason | RejectedBatch):
-        assert told == decoded
+        assert lazy == decoded
         return
-    assert not isinstance(told, Reason | RejectedBatch)
-    listed = told.summary(None)
+    assert not isinstance(lazy, Reason | RejectedBatch)
+    listed = lazy.summary(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
 
 
