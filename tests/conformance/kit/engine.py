@@ -1,6 +1,6 @@
 """The engine side: attributes as the block that an engine would seal, and the driver that brings them in."""
 
-from rollup_node.stages.derivation.pipeline.outputs import Attributes
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.core.driver import Driver
@@ -11,8 +11,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
-from tests.conformance.kit.chain import SYSTEM_CONFIG
-from tests.conformance.kit.worlds import GENESIS
+from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
 
 
 def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:
@@ -43,7 +42,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
     )
 
 
-def driver_with(config: RollupConfig, found: Attributes) -> Driver:
+def driver_with(config: RollupConfig, found: AttributesWithParent) -> Driver:
     """A driver whose engine knows genesis only, with these attributes as the job in hand."""
     driver = Driver(config)
     driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
