@@ -42,8 +42,8 @@ def _long_spans() -> Bodies:
 
 
 def _wide_counts() -> Bodies:
-    """A span whose transaction counts are zeros of ten bytes each."""
-    count = LARGEST // 11
+    """A span of three million blocks whose transaction counts are zeros of ten bytes each."""
+    count = LARGEST // 33
     head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return [bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))]
 
@@ -103,9 +103,7 @@ def _blocks(bodies: Bodies) -> tuple[L1Block, ...]:
                 for at, body in enumerate(bodies)
                 for piece in frames(b"bomb" + at.to_bytes(12, "big"), body, 120_000)
             ]
-            inbox = tuple(
-                InboxTransaction(2, synthetic_chain.BATCHER, batcher_data([piece]), ()) for piece in pieces
-            )
+            inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, batcher_data([piece]), ()) for piece in pieces)
             block = msgspec.structs.replace(block, inbox=inbox)
         found.append(block)
     return tuple(found)
