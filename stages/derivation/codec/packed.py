@@ -4,7 +4,7 @@ packed, its batches take about as much memory as the channel, and one chunk at a
 from array import array
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from typing import NamedTuple, TypeAlias
 
 import brotlicffi
@@ -89,12 +89,12 @@ class PackedTransactions(msgspec.Struct, frozen=True):
         is_plain = count <= MAX_PLAIN_COUNT and sum(chunk.size for chunk in chunks) <= MAX_PLAIN_BYTES
         return tuple(found) if is_plain else found
 
-    def parts(self, kinds: frozenset[int] | None = None, cut: int | None = None) -> Iterator[Part]:
+    def parts(self, kinds: frozenset[int] | None = None, cut: int | None = None, uncut: bytes = b"") -> Iterator[Part]:
         """The transactions of each chunk. With `kinds` only those of chunks in which a transaction is empty or begins
-        with one of these bytes. A large transaction is cut off after `cut` bytes."""
+        with one of these bytes. A large transaction is cut off after `cut` bytes, unless it begins with `uncut`."""
         for at, chunk, first, end in self._chunks():
             if kinds is None or chunk.has_empty or not kinds.isdisjoint(chunk.kinds):
-                is_cut = chunk.is_large and cut is not None
+                is_cut = chunk.is_large and cut is not None and chunk.kinds != uncut
                 yield Part(at, (chunk.head(cut or 0),) if is_cut else _unpacked(chunk)[first:end])
 
     def sizes_and_bytes(self) -> Iterator[bytes]:
@@ -148,7 +148,8 @@ class TransactionPacker:
         for at in range(0, len(run), _CHUNK_COUNT):
             part = run[at : at + _CHUNK_COUNT]
             data = part.replace(b"\x80", b"")
-            sizes = array("I", [1]) * len(part) if len(data) == len(part) else array("I", part.translate(_SIZES))
+            is_same = not data or len(data) == len(part)
+            sizes = array("I", [bool(data)]) * len(part) if is_same else array("I", list(part.translate(_SIZES)))
             packed = _compressed(sizes.tobytes() + data)
             chunk = TransactionChunk(len(part), len(data), _different(data), len(data) < len(part), packed)
             self._chunks.append(chunk)
@@ -192,6 +193,9 @@ class PackedBytes(msgspec.Struct, frozen=True):
 
     def __len__(self) -> int:
         return self.size
+
+    def __iter__(self) -> Iterator[int]:
+        return chain.from_iterable(map(_unpacked_field, self.chunks))
 
     def __getitem__(self, index: int) -> int:
         if index < 0:

@@ -1,9 +1,11 @@
 """What is prefetched is what derivation will need, and what it parsed is what the pipeline would parse."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
+from rollup_node.stages.derivation.process import prefetch
 from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.messages.blobs import BlobContent
 from tests.conformance.kit.chain import GENESIS, STRANGER, SYSTEM_CONFIG, blobs, forks_until
@@ -136,3 +138,21 @@ def test_channels_of_old_blocks_are_left_out() -> None:
     prefetcher.start_after(chain.l1.blocks[0].ref, SYSTEM_CONFIG)
     assert prefetcher.add_block(block)
     assert list(prefetcher.complete_channels(block.header.number)) == []
+
+
+def test_blobs_are_parsed_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the first block always; the others when the frames before them are taken."""
+    chain = RollupChain(forks_until("granite"))
+    chain.blobs[H1] = item("A0")
+    blocks = [chain.mine(inbox=[blobs([H1])]) for _ in range(3)]
+    prefetcher = _started(chain)
+    first, second, third = prefetcher.needs()
+    contents = [content for content in [chain.blob(H1)] if content is not None]
+    assert prefetcher.add_blobs(second.block.hash, contents)
+    monkeypatch.setattr(prefetch, "MAX_PARSED", prefetcher.parsed_bytes - 1)
+    assert not prefetcher.add_blobs(third.block.hash, contents)
+    assert prefetcher.add_blobs(first.block.hash, contents)
+    for block in blocks[:2]:
+        assert prefetcher.take_frames(block.ref) is not None
+    assert prefetcher.parsed_bytes == 0
+    assert prefetcher.add_blobs(third.block.hash, contents)
