@@ -86,8 +86,7 @@ class PackedTransactions(msgspec.Struct, frozen=True):
                 chunks.append(chunk)
             at += chunk.count
         found = PackedTransactions(tuple(chunks), skip, count)
-        is_plain = count <= MAX_PLAIN_COUNT and sum(chunk.size for chunk in chunks) <= MAX_PLAIN_BYTES
-        return tuple(found) if is_plain else found
+        return found if is_large(count, sum(chunk.size for chunk in chunks)) else tuple(found)
 
     def parts(self, kinds: frozenset[int] | None = None, cut: int | None = None, uncut: bytes = b"") -> Iterator[Part]:
         """The transactions of each chunk. With `kinds` only those of chunks in which a transaction is empty or begins
@@ -258,9 +257,14 @@ def memory_of(transactions: Transactions) -> int:
     return 41 * len(transactions) + sum(map(len, transactions))
 
 
+def is_large(count: int, size: int) -> bool:
+    """Whether so many transactions, of so many bytes together, are packed."""
+    return count > MAX_PLAIN_COUNT or size > MAX_PLAIN_BYTES
+
+
 def plain_or_none(transactions: Iterator[bytes], size: int) -> tuple[bytes, ...] | None:
     """The transactions of a batch of `size` bytes, unless they must be packed."""
-    if size > MAX_PLAIN_BYTES:
+    if is_large(0, size):
         return None
     found = tuple(islice(transactions, MAX_PLAIN_COUNT + 1))
-    return found if len(found) <= MAX_PLAIN_COUNT else None
+    return None if is_large(len(found), size) else found

@@ -9,11 +9,10 @@ import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
 from rollup_node.stages.derivation.codec.packed import (
-    MAX_PLAIN_COUNT,
     TransactionPacker,
     Transactions,
+    is_large,
     pack_field,
-    plain_or_none,
 )
 from rollup_node.stages.derivation.codec.span_transactions import (
     POST_EXEC,
@@ -85,10 +84,8 @@ def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvali
 def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
     """All transactions, packed if they are many or large. Raises SpanTransactionError when one cannot be restored."""
     restored = restore_transactions(raw, chain_id)
-    size = raw.offsets[-1] - raw.offsets[0] + 64 * len(raw.kinds)
-    transactions = plain_or_none(restored, size) if len(raw.kinds) <= MAX_PLAIN_COUNT else None
-    if transactions is not None:
-        return transactions
+    if not is_large(len(raw.kinds), raw.offsets[-1] - raw.offsets[0] + 64 * len(raw.kinds)):
+        return tuple(restored)
     packer = TransactionPacker()
     for transaction in restored:
         packer.add(transaction)

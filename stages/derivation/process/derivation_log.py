@@ -76,7 +76,7 @@ class DerivationLog:
             self._meter.count("channel_timeout")
         is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
         write = self._log.warn if is_warning and self._may_warn() else self._log.debug
-        write(str(dropped), at=dropped.origin, **dropped.reason.values)
+        write(drop.text, at=dropped.origin, **drop.values)
 
     def _may_warn(self) -> bool:
         """Whether another warning of a drop fits into this minute."""

@@ -37,7 +37,7 @@ class L1Buffer:
         return (number, end - number) if number < end else None
 
     def add(self, block: L1Block) -> bool:
-        """Adds a block; False if it is outside the window, or others fill that. One that does not link to its neighbours
+        """Adds a block; False if it is outside the window, or others fill it. One that does not link to its neighbours
         shows a reorg: they are discarded, since they are older."""
         number = block.header.number
         if not self.first <= number < self.first + self._window:

@@ -104,11 +104,11 @@ class Prefetcher:
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
         """Brings the blobs of a block; False if they are not needed here, or frames of others fill the memory."""
-        for pending in self._pending:
-            need = pending.need
-            if need is not None and need.block.hash == block_hash:
-                is_full = self.parsed_bytes > MAX_PARSED and pending is not self._pending[0]
-                if is_full or not are_contents_of(contents, need.blobs):
+        waiting = [pending for pending in self._pending if pending.need is not None]
+        for pending in waiting:
+            if pending.ref.hash == block_hash and pending.need is not None:
+                is_full = self.parsed_bytes > MAX_PARSED and pending is not waiting[0]
+                if is_full or not are_contents_of(contents, pending.need.blobs):
                     return False
                 self._parse(pending, contents)
                 return True

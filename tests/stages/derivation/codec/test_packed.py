@@ -104,7 +104,8 @@ def test_single_bytes() -> None:
     packer.add_short(run)
     found = packer.finish()
     assert tuple(found) == (b"before", *(b"" if byte == 0x80 else bytes((byte,)) for byte in run))
-    (last,) = (chunk for chunk in found.chunks[-1:]) if isinstance(found, PackedTransactions) else ()
+    assert isinstance(found, PackedTransactions)
+    last = found.chunks[-1]
     assert (last.kinds, last.has_empty) == (b"\x01", False)
 
 

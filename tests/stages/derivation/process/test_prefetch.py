@@ -82,9 +82,10 @@ def test_the_pipeline_takes_over_the_parsed_frames() -> None:
     assert prefetcher.take_frames(first.ref) is None, "a block before the one that was read"
     _add_blobs(prefetcher, chain)
     assert prefetcher.has_frames(second.header.hash)
-    assert prefetcher.parsed_bytes == len(item("B0"))
+    parsed = prefetcher.parsed_bytes
     frames = prefetcher.take_frames(second.ref)
     assert frames is not None and [names(each.frames) for each in frames.items] == ["B0"]
+    assert parsed == sum(250 + len(frame.data) for each in frames.items for frame in each.frames)
     assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, 0)
     assert prefetcher.has_frames(third.header.hash)
     prefetcher.clear()
