@@ -35,15 +35,25 @@ Bodies = list[bytes]
 
 
 def _long_spans() -> Bodies:
-    """Ten channels of eight spans of ten million empty blocks, about 331 bytes each; no two are the same."""
-    spans = [piece for _ in range(8) for piece in bombs.long_span(LARGEST)]
+    """Ten channels of eight spans of ten million empty blocks, about 331 bytes each; no two are the same. Without the
+    block before genesis they are undecided."""
+    return _channels_of_long_spans(0)
+
+
+def _long_spans_ahead() -> Bodies:
+    """The same, of blocks far ahead: before Holocene they are queued until their time comes."""
+    return _channels_of_long_spans(100_000)
+
+
+def _channels_of_long_spans(relative_time: int) -> Bodies:
+    spans = [piece for _ in range(8) for piece in bombs.long_span(LARGEST, relative_time)]
     return [bombs.brotli([*spans, b"\x80" * number]) for number in range(10)]
 
 
 def _wide_counts() -> Bodies:
     """A span of three million blocks whose transaction counts are zeros of ten bytes each."""
     count = LARGEST // 33
-    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
+    head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return [bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))]
 
 
@@ -155,19 +165,24 @@ def _rollup(before: str | None) -> RollupConfig:
     return msgspec.structs.replace(config, fork_times=dict.fromkeys(names, 0))
 
 
-@pytest.mark.parametrize("before", [None, "holocene"], ids=["newest", "before_holocene"])
+KINDS = (
+    _long_spans,
+    _wide_counts,
+    _full_span,
+    _small_batches,
+    _one_byte_transactions,
+    _two_byte_transactions,
+    _empty_transactions,
+    _huge_transaction,
+)
+QUEUED = (_long_spans_ahead, _full_span, _one_byte_transactions, _huge_transaction)
+"""Before Holocene a batch of each kind goes through the batch queue."""
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [
-        _long_spans,
-        _wide_counts,
-        _full_span,
-        _small_batches,
-        _one_byte_transactions,
-        _two_byte_transactions,
-        _empty_transactions,
-        _huge_transaction,
-    ],
+    ("kind", "before"),
+    [*((kind, None) for kind in KINDS), *((kind, "holocene") for kind in QUEUED)],
+    ids=[kind.__name__[1:] for kind in KINDS] + [f"{kind.__name__[1:]}_before_holocene" for kind in QUEUED],
 )
 def test_memory_is_bounded(leftovers: Leftovers, kind: Callable[[], Bodies], before: str | None) -> None:
     peaks = _peaks(leftovers, Job(_rollup(before), _blocks(kind())), HONEST_BLOCKS)

@@ -90,10 +90,10 @@ def refused_batches(size: int) -> Stream:
     return repeated(item, size // len(item))
 
 
-def long_span(size: int) -> Stream:
-    """A span batch of the most empty blocks that fit."""
+def long_span(size: int, relative_time: int = 0) -> Stream:
+    """A span batch of the most empty blocks that fit, so many seconds after genesis."""
     count = min(size * 8 // 9, 10_000_000)
-    head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + uvarint(count)
+    head = b"\x01" + uvarint(relative_time) + b"\x05" + b"p" * 20 + b"o" * 20 + uvarint(count)
     return string([head, bytes((count + 7) // 8)], b"\0", count)
 
 

@@ -85,8 +85,9 @@ def test_the_pipeline_takes_over_the_parsed_frames() -> None:
     parsed = prefetcher.parsed_bytes
     frames = prefetcher.take_frames(second.ref)
     assert frames is not None and [names(each.frames) for each in frames.items] == ["B0"]
-    assert parsed == sum(250 + len(frame.data) for each in frames.items for frame in each.frames)
-    assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, 0)
+    size = sum(250 + len(frame.data) for each in frames.items for frame in each.frames)
+    assert parsed == 2 * size, "the third block is parsed as well"
+    assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, size)
     assert prefetcher.has_frames(third.header.hash)
     prefetcher.clear()
     assert not prefetcher.has_frames(third.header.hash)
