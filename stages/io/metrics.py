@@ -66,6 +66,12 @@ _TABLE: tuple[Metric, ...] = (
     Metric("rpc_server_requests_total", Kind.COUNTER, "Calls served", _RPC),
     Metric("rpc_server_request_duration_seconds", Kind.HISTOGRAM, "Duration of served calls", _RPC),
     Metric("rpc_server_responses_total", Kind.COUNTER, "Answers to served calls", (*_RPC, "error")),
+    Metric(
+        "rpc_server_connections_closed_total",
+        Kind.COUNTER,
+        "Connections closed for malformed requests, time, number or memory",
+        ("server", "reason"),
+    ),
     # l1
     Metric("l1_reorg_depth", Kind.HISTOGRAM, "Blocks undone by an L1 reorg", buckets=REORG_DEPTHS),
     Metric("l1_source_cache_size", Kind.GAUGE, "Entries cached", ("type",)),

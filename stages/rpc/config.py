@@ -3,13 +3,14 @@
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.rpc.access import Access
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
 
     `version` is what `optimism_version` answers, `metrics_dir` the directory in which every process writes
-    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`."""
+    `<process>.prom`, `access` who may call what. Without `p2p` there is no p2p process, and so no namespace `opp2p`."""
 
     addr: str
     port: int
@@ -21,3 +22,4 @@ class RpcConfig(msgspec.Struct, frozen=True):
     metrics_dir: str
     rollup: RollupConfig
     p2p: bool = False
+    access: Access = Access()

@@ -7,13 +7,11 @@ from collections.abc import AsyncIterator
 
 import orjson
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc import readiness
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.stages.rpc.process.http_server import HttpServer
 from tests.support.rpc_harness import RpcHarness, RunWithRpc
 
 
@@ -182,21 +180,3 @@ def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(": no status for 0." in reason for reason in reasons)
 
     with_rpc(scenario)
-
-
-def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
-    async def no_handler(request: web.BaseRequest) -> web.StreamResponse:
-        raise AssertionError(request)
-
-    async def main() -> None:
-        first = HttpServer(no_handler, "metrics", "127.0.0.1", 0)
-        await first.start()
-        second = HttpServer(no_handler, "rpc", "127.0.0.1", first.port)
-        try:
-            with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
-                await second.start()
-        finally:
-            await second.close()
-            await first.close()
-
-    asyncio.run(main())
