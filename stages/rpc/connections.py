@@ -1,7 +1,9 @@
 """The connections of a server: who may stay when there are too many, hold too much memory or wait too long [RPC8]."""
 
 import ipaddress
+from collections.abc import Iterator
 from enum import Enum
+from itertools import chain
 
 import msgspec
 
@@ -51,72 +53,100 @@ class Connection:
         self.held = 0
 
 
+class _Group:
+    """The connections of one address, those that wait for their client apart from those that work for it; each in the
+    order in which their phases began."""
+
+    __slots__ = ("held", "waiting", "working")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Connection, None] = {}
+        self.working: dict[Connection, None] = {}
+        self.held = 0
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.working)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return chain(self.waiting, self.working)
+
+    def add(self, connection: Connection) -> None:
+        (self.working if connection.phase is Phase.RESPONSE else self.waiting)[connection] = None
+
+    def remove(self, connection: Connection) -> None:
+        self.waiting.pop(connection, None)
+        self.working.pop(connection, None)
+
+
 class ConnectionTable:
-    """All connections of one server. Times are in seconds of one monotonic clock."""
+    """All connections of one server. Times are in seconds of one monotonic clock. What is done for each connection or
+    request takes no longer with more connections of one address."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._by_address: dict[str, set[Connection]] = {}
-        self._count = 0
+        self._groups: dict[str, _Group] = {}
+        self._open: set[Connection] = set()
         self._held = 0
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._open)
 
     def open(self, peer: str | None, now: float) -> Connection:
         """A new connection from an IP address."""
         connection = Connection(counted_address(peer), now)
-        self._by_address.setdefault(connection.address, set()).add(connection)
-        self._count += 1
+        self._open.add(connection)
+        self._groups.setdefault(connection.address, _Group()).add(connection)
         return connection
 
     def close(self, connection: Connection) -> None:
-        """Forgets a connection; does nothing for one that is not in the table any more."""
-        same_address = self._by_address.get(connection.address, set())
-        if connection not in same_address:
+        """Forgets a connection; does nothing for one that is not in the table any more, as all that follows."""
+        if connection not in self._open:
             return
-        same_address.remove(connection)
-        if not same_address:
-            del self._by_address[connection.address]
-        self._count -= 1
-        self._held -= connection.held
-        connection.held = 0
+        self.hold(connection, -connection.held)
+        self._open.remove(connection)
+        group = self._groups[connection.address]
+        group.remove(connection)
+        if not group:
+            del self._groups[connection.address]
 
     def enter(self, connection: Connection, phase: Phase, now: float) -> None:
         """Begins a phase of a connection."""
-        connection.phase, connection.since = phase, now
+        if connection in self._open:
+            group = self._groups[connection.address]
+            group.remove(connection)
+            connection.phase, connection.since = phase, now
+            group.add(connection)
 
     def hold(self, connection: Connection, size: int) -> None:
         """Counts bytes held for a connection, or released if `size` is negative."""
-        if connection in self._by_address.get(connection.address, ()):
+        if connection in self._open:
             connection.held += size
+            self._groups[connection.address].held += size
             self._held += size
 
     def crowded_out(self, newcomer: Connection) -> Connection | None:
         """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
         if that has too many, else one of the address that has most. Those go first that wait for their client, and
         among them the one that waits longest."""
-        if len(self._by_address[newcomer.address]) > self.limits.per_address:
-            crowd = self._by_address[newcomer.address]
-        elif self._count > self.limits.connections:
-            crowd = max(self._by_address.values(), key=len)
-            if crowd == {newcomer}:
-                crowd = {each for all_of_one in self._by_address.values() for each in all_of_one}
-        else:
-            return None
-        others = (each for each in crowd if each is not newcomer)
-        return min(others, key=lambda each: (each.phase is Phase.RESPONSE, each.since), default=None)
+        crowd = self._groups[newcomer.address]
+        if len(crowd) <= self.limits.per_address:
+            if len(self._open) <= self.limits.connections:
+                return None
+            crowd = max(self._groups.values(), key=len)
+        if len(crowd) == 1:
+            return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
+        return next(each for each in crowd if each is not newcomer)
 
     def heaviest(self) -> Connection | None:
         """The connection to close because too many bytes are held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
-        heaviest = max(self._by_address.values(), key=lambda group: sum(each.held for each in group))
-        return max(heaviest, key=lambda each: (each.held, -each.since))
+        group = max(self._groups.values(), key=lambda each: each.held)
+        return max(group, key=lambda each: each.held)
 
     def expired(self, now: float) -> list[Connection]:
         """The connections that have been in their phase for too long."""
-        return [each for group in self._by_address.values() for each in group if now - each.since > each.phase.seconds]
+        return [each for each in self._open if now - each.since > each.phase.seconds]
 
 
 def counted_address(peer: str | None) -> str:

@@ -174,7 +174,7 @@ class Listener:
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
         try:
-            self._server = await loop.create_server(self._runner.server, self._addr, self.port, backlog=limits.backlog)
+            self._server = await loop.create_server(server, self._addr, self.port, backlog=limits.backlog)
         except OSError as error:
             raise CriticalError(
                 f"cannot listen on {self._addr}:{self.port} ({error.strerror or error});"

@@ -1,4 +1,4 @@
-"""Turns on the event loop: few requests work in one iteration of it, so that sockets and heartbeats are served between."""
+"""Turns on the event loop: few requests work in one iteration of it, so that sockets and heartbeats are served too."""
 
 import asyncio
 from collections.abc import Hashable
