@@ -3,7 +3,6 @@
 import msgspec
 
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.rpc.access import Access
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
@@ -22,4 +21,6 @@ class RpcConfig(msgspec.Struct, frozen=True):
     metrics_dir: str
     rollup: RollupConfig
     p2p: bool = False
-    access: Access = Access()
+    vhosts: tuple[str, ...] = ("*",)
+    cors_domains: tuple[str, ...] = ()
+    jwt_secret: bytes | None = None

@@ -13,7 +13,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.processes import PROCESSES, Row, row_of
+from rollup_node.node.system.process_table import PROCESSES, ProcessSpec
 from rollup_node.node.system.runtime_dir import METRICS
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.metrics import Meter
@@ -75,10 +75,10 @@ def main(folder: str, settings: str) -> int:
         metrics_dir=str(Path(folder) / METRICS),
         rollup=ROLLUP,
     )
-    neighbours = [Row(role, "tests.support.rpc_node:build", role) for role in STATES]
-    (kind,) = (kind for kind in PROCESSES if kind.role == "rpc")
-    row = row_of(kind, msgspec.structs.replace(config, **json.loads(settings)), workers=1)
-    return run_node([*neighbours, row], NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder)))
+    neighbours = [ProcessSpec(role, "tests.support.rpc_node:build", role) for role in STATES]
+    (template,) = (template for template in PROCESSES if template.role == "rpc")
+    rpc = template.spec(msgspec.structs.replace(config, **json.loads(settings)), workers=1)
+    return run_node([*neighbours, rpc], NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder)))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from aiohttp import web
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
-from rollup_node.stages.rpc.access import ANY
+from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.jsonrpc import (
     MAX_BATCH_RESPONSE,
     VALUE_BYTES,
@@ -48,7 +48,7 @@ class RpcServer:
 
     def __init__(self, node: NodeView, meter: Meter) -> None:
         self._node, self._meter = node, meter
-        self._access = node.config.access
+        self._access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in enabled_methods(node.config)}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:

@@ -19,7 +19,7 @@ METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
 class RpcStage:
     """Serves until it is closed. It has no periodic tasks."""
 
-    activities: Sequence[PeriodicTask] = ()
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
