@@ -88,7 +88,10 @@ RPC = Section(
             value_type=TEXTS,
             default=None,
             variable="NODE_RPC_CORSDOMAIN",
-            help="Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not given: none.",
+            help=(
+                "Origins whose web pages may call the RPC server, such as https://example.org; `*`: any; not given: "
+                "none."
+            ),
             field=RpcConfig.cors_domains,
         ),
         Option(

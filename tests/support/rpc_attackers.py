@@ -70,6 +70,7 @@ async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False)
         try:
             writer.write(parts[number % len(parts)])
             if unread:
+                assert isinstance(writer.transport, asyncio.Transport)
                 writer.transport.pause_reading()
             await reader.read()
         finally:
@@ -143,6 +144,7 @@ async def unread_answers(target: Target) -> None:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(5):
                 writer = await target.send(request)
+            assert isinstance(writer.transport, asyncio.Transport)
             writer.transport.pause_reading()
             held.append(writer)
         if len(held) == 100:

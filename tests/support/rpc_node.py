@@ -1,8 +1,9 @@
 """The real rpc process under the real supervisor, among processes that publish their states and answer no requests:
-`python -m tests.support.rpc_node FOLDER SETTINGS`. SETTINGS is a JSON object with fields of RpcConfig; the log goes to
-standard output."""
+`python -m tests.support.rpc_node FOLDER SETTINGS`. SETTINGS is a JSON object with fields of RpcConfig, and `descriptors`
+for the limit of file descriptors; the log goes to standard output."""
 
 import json
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ STATES = {
 class NeighbourStage:
     """A process that publishes one state for good."""
 
-    activities: Sequence[PeriodicTask] = ()
+    periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, role: str, bus: Bus) -> None:
         status = bus.publish(f"status.{role}")
@@ -64,6 +65,10 @@ def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
 
 def main(folder: str, settings: str) -> int:
     """Runs the node until it is stopped."""
+    fields = json.loads(settings)
+    if "descriptors" in fields:
+        limit = fields.pop("descriptors")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     config = RpcConfig(
         addr="127.0.0.1",
         port=0,
@@ -77,7 +82,7 @@ def main(folder: str, settings: str) -> int:
     )
     neighbours = [ProcessSpec(role, "tests.support.rpc_node:build", role) for role in STATES]
     (template,) = (template for template in PROCESSES if template.role == "rpc")
-    rpc = template.spec(msgspec.structs.replace(config, **json.loads(settings)), workers=1)
+    rpc = template.spec(msgspec.structs.replace(config, **fields), workers=1)
     return run_node([*neighbours, rpc], NodeSettings("v0.0.0-dev", LogSettings(Level.INFO), Path(folder)))
 
 

@@ -115,11 +115,12 @@ class _Protocol(web.RequestHandler):
         return finished
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Logs a bug. What a malformed request causes is only counted, as anybody can send millions of them."""
+        """Logs a bug. What a malformed request causes is only counted, and a client that goes away while its response
+        is written is nothing unusual: anybody can do both a million times."""
         error = kw.get("exc_info")
         if isinstance(error, MALFORMED):
             self._listener.count_closed(self.connection, "malformed")
-        elif isinstance(error, BaseException):
+        elif isinstance(error, BaseException) and not isinstance(error, ConnectionError):
             log.crash("request handler crashed", error)
 
 
@@ -284,4 +285,6 @@ def free_descriptors() -> int:
     """How many files and connections this process may still open, but for SPARE_DESCRIPTORS."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/proc/self/fd"))
-    return max(0, min(limit, 1 << 20) - used - SPARE_DESCRIPTORS)
+    if limit == resource.RLIM_INFINITY:
+        limit = 1 << 20
+    return max(0, limit - used - SPARE_DESCRIPTORS)
