@@ -104,7 +104,6 @@ RPC = Section(
                 "missing or empty file gets a new secret."
             ),
             used_by=("setup.secrets:load_secrets",),
-            only_with="rpc.enable-admin",
         ),
         Option(
             name="rpc.port",

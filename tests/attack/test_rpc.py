@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,25 +93,31 @@ def attacked(leftovers: Leftovers, attack: str, port: int, source: str) -> Itera
 
 
 class Honest:
-    """An honest client, and the longest times that it has waited, in seconds. The times in which the server or the
-    client itself was kept from running by other programs of a busy machine do not count."""
+    """An honest client, and the longest times that it has waited, in seconds. What does not count is the time for
+    which other programs on a busy machine kept the server, or the client itself, from running."""
 
     def __init__(self, port: int, server: Process) -> None:
         self._url = f"http://127.0.0.1:{port}"
         self._processes = (server, Process(os.getpid(), 1))
         self.health = self.status = 0.0
 
-    def _now(self) -> float:
-        return time.monotonic() - sum(process.waited for process in self._processes)
+    def _time(self, action: Callable[[], None]) -> float:
+        start, waited = time.monotonic(), [process.waited for process in self._processes]
+        action()
+        elapsed = time.monotonic() - start
+        # The two may have waited at the same time.
+        return elapsed - max(process.waited - before for process, before in zip(self._processes, waited, strict=True))
 
     def ask(self) -> None:
         """Asks for health and sync status over new connections."""
-        start = self._now()
+        self.health = max(self.health, self._time(self._ask_health))
+        self.status = max(self.status, self._time(self._ask_status))
+
+    def _ask_health(self) -> None:
         assert http_get(f"{self._url}/healthz", 20)[0] == 200
-        self.health = max(self.health, self._now() - start)
-        start = self._now()
+
+    def _ask_status(self) -> None:
         assert call(self._url, "optimism_syncStatus", seconds=20)["unsafe_l2"]["number"] == 20
-        self.status = max(self.status, self._now() - start)
 
 
 def check_bounds(node: RpcNode, leftovers: Leftovers, attack: str, source: str, server: str = "rpc") -> None:
