@@ -126,8 +126,9 @@ class ConnectionTable:
 
     def crowded_out(self, newcomer: Connection) -> Connection | None:
         """The connection to close because there are too many with `newcomer`, which itself stays: one of its address
-        if that has too many, else one of the address that has most. Those go first that wait for their client, and
-        among them the one that waits longest."""
+        if that has too many, else one of the address that has most. It is the one whose phase is oldest, of those
+        that wait for their client or of those that are answered, whichever are more: so neither idle connections nor
+        calls that take long keep the other out."""
         crowd = self._groups[newcomer.address]
         if len(crowd) <= self.limits.per_address:
             if len(self._open) <= self.limits.connections:
@@ -135,7 +136,8 @@ class ConnectionTable:
             crowd = max(self._groups.values(), key=len)
         if len(crowd) == 1:
             return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
-        return next(each for each in crowd if each is not newcomer)
+        larger = crowd.waiting if len(crowd.waiting) > len(crowd.working) else crowd.working
+        return next(each for each in chain(larger, crowd) if each is not newcomer)
 
     def heaviest(self) -> Connection | None:
         """The connection to close because too many bytes are held: the one with most, of the address with most."""

@@ -22,11 +22,14 @@ def test_an_address_loses_the_connection_that_has_waited_longest() -> None:
     assert table.crowded_out(fourth) is None
 
 
-def test_connections_that_are_being_answered_go_last() -> None:
+def test_idle_connections_do_not_push_out_calls_nor_calls_requests() -> None:
     table = ConnectionTable(LIMITS)
     connections = opened(table, *["10.0.0.1"] * 4)
-    for connection in connections[:3]:
-        table.enter(connection, Phase.RESPONSE, 5.0)
+    table.enter(connections[0], Phase.RESPONSE, 5.0)
+    assert table.crowded_out(connections[3]) is connections[1]
+    table.enter(connections[2], Phase.RESPONSE, 6.0)
+    assert table.crowded_out(connections[3]) is connections[0]
+    table.enter(connections[1], Phase.RESPONSE, 7.0)
     assert table.crowded_out(connections[3]) is connections[0]
 
 
