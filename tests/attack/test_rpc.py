@@ -27,7 +27,7 @@ REQUESTS = (
     *("numbers", "empty_lists", "many_calls", "full_batches", "nested_values", "unread_answers", "flood_of_calls"),
     *("abandoned_calls", "large_payloads", "compressed_bodies", "malformed_requests"),
 )
-CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipelined_requests")
+CONNECTIONS = ("idle_connections", "half_sent_bodies", "endless_headers", "pipelined_requests", "pending_calls")
 
 
 class Process(NamedTuple):

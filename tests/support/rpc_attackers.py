@@ -230,12 +230,17 @@ async def pipelined_requests(target: Target) -> None:
     await _keep(target, 300, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n" * 5000, unread=True)
 
 
+async def pending_calls(target: Target) -> None:
+    """400 calls that another process does not answer."""
+    await _keep(target, 400, post(call("optimism_outputAtBlock", "0x1")))
+
+
 ATTACKS = {
     attack.__name__: attack
     for attack in (
         *(numbers, empty_lists, many_calls, full_batches, nested_values, unread_answers),
         *(flood_of_calls, abandoned_calls, large_payloads, compressed_bodies, malformed_requests),
-        *(idle_connections, half_sent_bodies, endless_headers, pipelined_requests),
+        *(idle_connections, half_sent_bodies, endless_headers, pipelined_requests, pending_calls),
     )
 }
 

@@ -1,6 +1,6 @@
 """The real rpc process under the real supervisor, among processes that publish their states and answer no requests:
-`python -m tests.support.rpc_node FOLDER SETTINGS`. SETTINGS is a JSON object with fields of RpcConfig, and `descriptors`
-for a limit of file descriptors; the log goes to standard output."""
+`python -m tests.support.rpc_node FOLDER SETTINGS`. SETTINGS is a JSON object with fields of RpcConfig; `descriptors` in
+it is the limit of file descriptors. The log goes to standard output."""
 
 import json
 import resource
