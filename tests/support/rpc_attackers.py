@@ -174,14 +174,14 @@ async def abandoned_calls(target: Target) -> None:
 
 
 async def large_payloads(target: Target) -> None:
-    """Unsafe payloads with as many transactions as fit into a body."""
+    """Unsafe payloads with as many transactions as a body may have."""
     payload = {
         **dict.fromkeys(("parentHash", "stateRoot", "receiptsRoot", "prevRandao", "blockHash"), "0x" + "11" * 32),
         **dict.fromkeys(("blockNumber", "gasLimit", "gasUsed", "timestamp", "baseFeePerGas"), "0x1"),
         "feeRecipient": "0x" + "22" * 20,
         "logsBloom": "0x" + "00" * 256,
         "extraData": "0x",
-        "transactions": ["0x02"] * 700_000,
+        "transactions": ["0x02" + "00" * 50] * 45_000,
     }
     body = call("admin_postUnsafePayload", {"executionPayload": payload})
     await _repeat(2, lambda: target.exchange(post(body)))

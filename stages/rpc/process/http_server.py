@@ -129,7 +129,7 @@ class RpcServer:
     async def _respond(self, request: web.BaseRequest, exchange: Exchange, body: ParsedBody) -> web.StreamResponse:
         """The responses in the order of the requests, all of them within CALL_SECONDS."""
         admin_error = self._access.admin_error(request.headers.get("Authorization", ""), time.time())
-        deadline = time.monotonic() + CALL_SECONDS
+        deadline = exchange.begun + CALL_SECONDS
         sent = BatchResponse(request, exchange, partial(self._add_headers, request), is_batch=body.is_batch)
         turn_ends = time.monotonic() + TURN_SECONDS
         for item in body.items:

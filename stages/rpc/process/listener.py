@@ -53,6 +53,8 @@ class Exchange:
 
     def __init__(self, listener: "Listener", connection: Connection, request: web.BaseRequest) -> None:
         self._listener, self._connection, self._request = listener, connection, request
+        self.begun = time.monotonic()
+        """When the request was complete."""
 
     async def turn(self) -> None:
         """Waits until this request may keep the event loop busy again."""
@@ -73,6 +75,7 @@ class Exchange:
             if size > longest:
                 raise BodyTooLargeError(longest)
             parts.append(part)
+        self.begun = time.monotonic()
         await self._listener.begin(self._connection)
         return b"".join(parts)
 
