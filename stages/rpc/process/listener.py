@@ -27,10 +27,6 @@ RECEIVE_BYTES = 16 << 10
 """Received at once, buffered before a handler reads, and buffered before a handler that writes has to wait: what a
 connection holds that the table does not count stays a small multiple of this."""
 
-NEW_PER_ITERATION = 8
-"""Requests that begin in one iteration of the event loop. More than in proportion to the connections accepted in one,
-so that requests do not pile up while many connect."""
-
 QUEUE = 4096
 """Connections that the kernel keeps until they are accepted; a client beyond tries again after a second."""
 
@@ -158,7 +154,9 @@ class Listener:
         self._table = ConnectionTable(limits)
         self._transports: dict[Connection, asyncio.Transport] = {}
         self._meter = meter
-        self._begun = Turns(NEW_PER_ITERATION)
+        # In one iteration of the loop more requests may begin than connections are accepted. Otherwise they pile up
+        # while many connect, and an honest one is closed as the oldest before it has its turn.
+        self._begun = Turns(2 * limits.backlog)
         self.continued = Turns(1)
         self._closed = 0
         self._last_warning = -WARNING_SECONDS
