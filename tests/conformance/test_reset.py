@@ -3,7 +3,7 @@
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
-from rollup_node.stages.engine.core.base_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.machines.base_search import BaseSearch, NeedBlock
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import (

@@ -13,7 +13,7 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks
 from rollup_node.stages.derivation.reasons.reasons import Dropped
-from rollup_node.stages.engine.core.sequencer_attributes import sequencer_attributes
+from rollup_node.stages.engine.machines.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import block_ref_of_payload, config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig

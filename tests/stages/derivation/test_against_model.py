@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rollup_node.stages.derivation.reasons.reasons import Why
 from rollup_node.stages.engine.api.l2_block_info import KnownBlock
-from rollup_node.stages.engine.core.base_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes

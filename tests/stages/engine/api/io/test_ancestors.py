@@ -5,6 +5,7 @@ from typing import Any
 
 from rollup_node.stages.engine.api.io.ancestors import AHEAD, Ancestors
 from rollup_node.stages.protocol.types import L2BlockRef
+from tests.support.chain_fixture import ChainFixture
 
 
 class Chain:
@@ -36,25 +37,25 @@ def walk(chain: Chain, tip: L2BlockRef) -> list[int]:
     return asyncio.run(down())
 
 
-def test_a_walk_reads_many_blocks_at_once(world: Any) -> None:
-    refs = world.chain(50)
+def test_a_walk_reads_many_blocks_at_once(chain: ChainFixture) -> None:
+    refs = chain.build(50)
     chain = Chain(refs)
     assert walk(chain, refs[50]) == list(range(49, -1, -1))
     reads = [call for call in chain.calls if isinstance(call, tuple)]
     assert reads[:3] == [(50 - AHEAD, 49), (50 - 2 * AHEAD, 49 - AHEAD), (0, 49 - 2 * AHEAD)]
 
 
-def test_a_branch_that_is_not_canonical_is_walked_by_hash(world: Any) -> None:
-    refs = world.chain(10)
-    side = world.ref(world.seal(refs[8], world.attributes(refs[8], 101, [world.user])))
-    tip = world.ref(world.seal(side, world.attributes(side, 101)))
+def test_a_branch_that_is_not_canonical_is_walked_by_hash(chain: ChainFixture) -> None:
+    refs = chain.build(10)
+    side = chain.ref(chain.seal(refs[8], chain.attributes(refs[8], 101, [chain.user])))
+    tip = chain.ref(chain.seal(side, chain.attributes(side, 101)))
     chain = Chain([*refs, side, tip])
     chain.canonical = {ref.number: ref for ref in refs}
     assert walk(chain, tip) == list(range(9, -1, -1))
     assert side.hash in chain.calls and refs[8].hash not in chain.calls
 
 
-def test_a_hole_ends_the_walk(world: Any) -> None:
-    refs = world.chain(10)
+def test_a_hole_ends_the_walk(chain: ChainFixture) -> None:
+    refs = chain.build(10)
     chain = Chain([ref for ref in refs if ref.number != 4])
     assert walk(chain, refs[10]) == [9, 8, 7, 6, 5]

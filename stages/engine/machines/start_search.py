@@ -1,13 +1,12 @@
-"""Which heads to begin with: a walk from the engine's tip back over its chain, comparing each block's L1 origin with
-the canonical L1 chain, until a block is found that no window of L1 data can change (node-behaviour 11.6).
+"""The heads to start with: a walk from the engine's tip back over its chain, comparing each block's L1 origin with the
+canonical L1 chain, until a block is found that no L1 data within the look-back can change [STA1 to STA14].
 
-The machine asks for one thing at a time. Contradictions that another endpoint or another try may end are temporary
-errors: the process makes a new search after a pause."""
-
-from typing import Literal
+The search needs one thing at a time. Contradictions that another endpoint or another try may end are temporary errors,
+after which a new search is made [STA15]."""
 
 import msgspec
 
+from rollup_node.stages.engine.api.engine_api import Label
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -15,8 +14,6 @@ from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 
 RECOVERY_WINDOWS = 14
 MAX_REORG_LOOKBACKS = 5
-
-Label = Literal["finalized", "safe", "latest"]
 
 
 class NeedLabel(msgspec.Struct, frozen=True):
@@ -46,12 +43,12 @@ class NeedOrigin(msgspec.Struct, frozen=True):
 Need = NeedLabel | NeedGenesis | NeedParent | NeedOrigin
 
 
-class StartError(TemporaryError):
-    """No start can be found as things are: another chain, a reorg that is too deep, a broken chain."""
+class StartSearchError(TemporaryError):
+    """No start can be found: another chain, a reorg that is too deep, a broken chain."""
 
 
 def sync_lookback(rollup: RollupConfig) -> int:
-    """How many L1 blocks may still change a block's safety."""
+    """How many L1 blocks may still change what is safe [STA12]."""
     window = rollup.seq_window_size
     return (
         window if rollup.alt_da is None else max(window, rollup.alt_da.challenge_window + rollup.alt_da.resolve_window)
@@ -59,7 +56,9 @@ def sync_lookback(rollup: RollupConfig) -> int:
 
 
 class StartSearch:
-    """One search; `next` names what is missing or gives the heads."""
+    """One search. `skip_check` is `l2.skip-sync-start-check` [STA14]. `at` is the block that the walk has reached,
+    `origin` the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the
+    next lower block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False) -> None:
         self.rollup = rollup
@@ -76,11 +75,12 @@ class StartSearch:
         self.state: Need | Heads = NeedLabel("finalized")
 
     def next(self) -> Need | Heads:
-        """What is missing, or the heads to begin with."""
+        """The next need, or the heads to start with."""
         return self.state
 
-    def give_block(self, need: Need, block: L2BlockRef | None) -> None:
-        """Takes the engine's answer to a need; one that is not the present need is ignored."""
+    def add_block(self, need: Need, block: L2BlockRef | None) -> None:
+        """Takes the engine's block, None if it has none; for another need than the present one it is ignored. Raises
+        StartSearchError when the search cannot go on."""
         if need != self.state:
             return
         if isinstance(need, NeedLabel):
@@ -91,8 +91,9 @@ class StartSearch:
         elif isinstance(need, NeedParent):
             self._take_parent(need, block)
 
-    def give_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
-        """Takes the canonical L1 block asked for, None if it is not visible yet."""
+    def add_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
+        """Takes the canonical L1 block, None if it is not visible yet; for another need than the present one it is
+        ignored. Raises StartSearchError when the search cannot go on."""
         if need == self.state and self.at is not None:
             self.origin = origin
             self._visit(self.at)
@@ -124,7 +125,7 @@ class StartSearch:
     # --- the walk --------------------------------------------------------------------------------------------------
 
     def _go_to(self, block: L2BlockRef) -> None:
-        """The next block to judge; its origin is asked for unless it is the last one's."""
+        """The next block of the walk; its origin is needed unless it is that of the block before."""
         same = self.at is not None and self.at.l1_origin.number == block.l1_origin.number
         self.at = block
         if same:
@@ -151,27 +152,29 @@ class StartSearch:
         genesis = self.rollup.genesis
         if at.number == genesis.l2.number:
             if at.hash != genesis.l2.hash:
-                raise StartError(
+                raise StartSearchError(
                     f"wrong chain: the engine's genesis block is {at}, expected {genesis.l2};"
                     " check the engine's genesis and the network"
                 )
             if self.origin is None or self.origin.hash != genesis.l1.hash:
-                raise StartError(
+                raise StartSearchError(
                     f"wrong chain: the L1 genesis block is {self.origin or 'missing'}, expected {genesis.l1};"
                     " check the L1 endpoint and the network"
                 )
         finalized, _ = self._labels()
         if at.number == finalized.number and at.hash != finalized.hash:
-            raise StartError(f"cannot reorg finalized block: finalized {finalized}, got {at}")
+            raise StartSearchError(f"cannot reorg finalized block: finalized {finalized}, got {at}")
 
     def _new_tip(self, at: L2BlockRef) -> None:
         self.unsafe = at
         depth = _present(self.latest, "a latest block").l1_origin.number - at.l1_origin.number
         if depth > MAX_REORG_LOOKBACKS * self.lookback:
-            raise StartError(f"reorg is too deep: back to L2 block {at}, {depth} L1 blocks below the tip {self.latest}")
+            raise StartSearchError(
+                f"reorg is too deep: back to L2 block {at}, {depth} L1 blocks below the tip {self.latest}"
+            )
 
     def _compare(self, at: L2BlockRef) -> None:
-        """An origin that is not visible leaves the tip in doubt but in place; a different one discards it."""
+        """An origin that is not visible leaves the candidate in place [STA5]; a different one discards it [STA7]."""
         if self.origin is None:
             self.canonical = None
         elif self.origin.hash == at.l1_origin.hash:
@@ -180,7 +183,7 @@ class StartSearch:
             self.unsafe = self.canonical = None
 
     def _may_jump(self, at: L2BlockRef, safe: L2BlockRef) -> bool:
-        """With the start check left out the walk goes on at the safe head, once a canonical origin was met."""
+        """Without the start check the walk goes on at the safe head, once a canonical origin is found [STA14]."""
         return (
             self.skip_check
             and self.canonical is not None
@@ -199,23 +202,25 @@ class StartSearch:
     def _check_link(self, parent: L2BlockRef, child: L2BlockRef) -> None:
         if parent.l1_origin == child.l1_origin:
             if parent.sequence_number + 1 != child.sequence_number:
-                raise StartError(f"L2 blocks {parent} and {child} have the same L1 origin but not consecutive numbers")
+                raise StartSearchError(
+                    f"L2 blocks {parent} and {child} have the same L1 origin but not consecutive numbers"
+                )
             return
         if parent.l1_origin.number + 1 != child.l1_origin.number:
-            raise StartError(f"L1 origin of L2 block {child} does not follow that of its parent {parent}")
+            raise StartSearchError(f"L1 origin of L2 block {child} does not follow that of its parent {parent}")
         if child.sequence_number != 0:
-            raise StartError(f"L2 block {child} has a new L1 origin but sequence number {child.sequence_number}")
+            raise StartSearchError(f"L2 block {child} has a new L1 origin but sequence number {child.sequence_number}")
         origin = self.origin
         canonical = origin is not None and origin.hash == child.l1_origin.hash
         if canonical and origin is not None and origin.parent_hash != parent.l1_origin.hash:
-            raise StartError(
+            raise StartSearchError(
                 f"parent L2 block {parent} has origin {parent.l1_origin}, which is not the parent of {origin}"
             )
 
     def _end_at(self, safe: L2BlockRef) -> None:
         finalized, _ = self._labels()
         if self.unsafe is None:
-            raise StartError(
+            raise StartSearchError(
                 f"the L1 origin {safe.l1_origin} of the finalized block {safe} is not on the L1 chain ({self.origin});"
                 " check that the L1 endpoint serves the right chain"
             )
@@ -227,5 +232,5 @@ class StartSearch:
 
 def _present(block: L2BlockRef | None, what: str) -> L2BlockRef:
     if block is None:
-        raise StartError(f"the engine has not got {what}")
+        raise StartSearchError(f"the engine does not have {what}")
     return block

@@ -1,11 +1,11 @@
-"""Where derivation must begin to read L1: the walk from the safe head back over its parents, by derivation-rules RS1,
-so that every channel that may still be open is found.
+"""The base, the L1 block where derivation starts to read: a walk from the safe head back over its parents, so that every
+channel that may still be open is found [RS1, RS2].
 
 All blocks of an epoch have the same origin, so the walk goes from epoch to epoch."""
 
 import msgspec
 
-from rollup_node.stages.engine.api.l2_block_info import KnownBlock
+from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import BlockId
@@ -18,29 +18,30 @@ class NeedBlock(msgspec.Struct, frozen=True):
 
 
 class Base(msgspec.Struct, frozen=True):
-    """The L1 block to begin with, and the system config of the L2 block where the walk ended."""
+    """The L1 block to start with, and the system config of the L2 block where the walk ended."""
 
     base: BlockId
     config: SystemConfig
 
 
 class BaseSearch:
-    """Asks for blocks until the base is known."""
+    """Needs blocks, one at a time, until the base is found."""
 
-    def __init__(self, rollup: RollupConfig, safe: KnownBlock) -> None:
+    def __init__(self, rollup: RollupConfig, safe: L2BlockInfo) -> None:
         self.rollup = rollup
         self.schedule = rollup.schedule()
         self.safe = safe
         self.at = safe
 
     def next(self) -> NeedBlock | Base:
-        """What is missing, or the result."""
+        """The next need, or the result."""
         if self._ends_here():
             return Base(self.at.ref.l1_origin, self.at.config)
         return NeedBlock(self.at.ref.number - self.at.ref.sequence_number - 1)
 
-    def give(self, number: int, block: KnownBlock | None) -> None:
-        """Takes the block of `number`; another one than asked for is ignored."""
+    def add_block(self, number: int, block: L2BlockInfo | None) -> None:
+        """Takes the block of `number`, None if the engine has none; a number that is not needed is ignored. Raises
+        ResetError when the chain below the safe head is broken [RS5]."""
         need = self.next()
         if not isinstance(need, NeedBlock) or need.number != number:
             return

@@ -1,4 +1,4 @@
-"""What the sequencer lets the engine build (attributes-rules 4.3, node-behaviour 12.3)."""
+"""The payload attributes of a sequenced block [ATT24, SEQ19]."""
 
 import msgspec
 
@@ -17,8 +17,9 @@ def sequencer_attributes(
     epoch: L1Block,
     recover: bool,
 ) -> PayloadAttributes:
-    """The attributes of the block after `parent`, open to the engine's pool unless the block is too far past its
-    origin, activates a fork that wants it empty, or the sequencer recovers."""
+    """The attributes of the block after `parent` with the L1 origin `epoch`. The engine adds transactions of its pool
+    unless the block is more than the sequencer drift after its origin, activates a fork whose first block stays empty,
+    or the sequencer is in recover mode [SEQ19]."""
     header = epoch.header
     prepared = prepare_attributes(
         rollup, l1_chain, parent, parent_config, header, epoch.deposits, epoch.config_updates

@@ -1,4 +1,4 @@
-"""The queue of unsafe blocks, row by row of node-behaviour 11.7, and against a plain model."""
+"""The queue of unsafe blocks, rule by rule [UNS1 to UNS5], and against a plain model."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.unsafe_queue import MOST_BYTES, OLDEST_GAP, UnsafeQueue, size_of
+from rollup_node.stages.engine.machines.unsafe_queue import MAX_BYTES, MAX_HEAD_AGE, UnsafeQueue, size_of
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
@@ -52,7 +52,7 @@ def heads(unsafe: int, safe: int = 0, branch: int = 0) -> Heads:
     return Heads(ref(unsafe, branch), ref(safe), ref(safe), ref(0))
 
 
-def queue_of(*payloads: ExecutionPayload, most: int = MOST_BYTES) -> UnsafeQueue:
+def queue_of(*payloads: ExecutionPayload, most: int = MAX_BYTES) -> UnsafeQueue:
     queue = UnsafeQueue(most)
     for payload in payloads:
         queue.add(payload)
@@ -75,14 +75,14 @@ def test_beyond_the_bound_the_lowest_numbers_go_first() -> None:
     assert not queue.add(block(2)), "the lowest is the new one itself"
     assert not queue.add(block(4, transactions=(bytes(5000),)))
     assert len(queue) < 4 and queue.bytes <= 3000
-    assert MOST_BYTES == 500 * 1024 * 1024
+    assert MAX_BYTES == 500 * 1024 * 1024
 
 
-def test_the_same_hash_is_refused_and_several_blocks_of_a_height_are_not() -> None:
+def test_the_same_hash_is_not_queued_twice_but_several_blocks_of_a_height_are() -> None:
     queue = queue_of(block(3))
     assert not queue.add(block(3))
     assert queue.add(block(3, branch=1)) and len(queue) == 2
-    queue.refuse(block(3))
+    queue.drop(block(3))
     assert queue.add(block(3))
 
 
@@ -106,13 +106,13 @@ def test_the_block_after_the_head_is_next_and_stays_until_the_head_moves() -> No
     ],
     ids=["the head itself", "a sibling of the head", "below the head", "safe", "another chain", "wrong parent"],
 )
-def test_what_the_heads_make_useless_is_dropped(payload: ExecutionPayload, at: Heads) -> None:
+def test_what_the_heads_rule_out_is_dropped(payload: ExecutionPayload, at: Heads) -> None:
     queue = queue_of(payload, block(5))
     assert queue.next(at) is None
     assert queue.lowest == block(5)
 
 
-def test_a_sibling_that_fits_comes_after_one_that_does_not() -> None:
+def test_a_sibling_that_fits_follows_one_that_does_not() -> None:
     queue = queue_of(block(4, branch=9), block(4))
     assert queue.next(heads(3)) == block(4)
 
@@ -122,11 +122,11 @@ def test_a_block_after_a_gap_waits() -> None:
     assert queue.next(heads(3)) is None and len(queue) == 1
 
 
-def test_only_the_lowest_can_be_refused() -> None:
+def test_only_the_lowest_can_be_dropped() -> None:
     queue = queue_of(block(4), block(5))
-    queue.refuse(block(5))
+    queue.drop(block(5))
     assert len(queue) == 2
-    queue.refuse(block(4))
+    queue.drop(block(4))
     assert queue.lowest == block(5)
 
 
@@ -135,7 +135,7 @@ def test_a_gap_ends_at_the_lowest_block() -> None:
     assert queue.gap_end(heads(3), 6) is None
     queue.add(block(4))
     assert queue.gap_end(heads(3), 6) is None
-    queue.refuse(block(4))
+    queue.drop(block(4))
     queue.add(block(9))
     queue.add(block(7))
     assert queue.gap_end(heads(3), 6) == block(7)
@@ -144,14 +144,14 @@ def test_a_gap_ends_at_the_lowest_block() -> None:
 def test_no_gap_after_a_head_of_half_a_day_ago() -> None:
     queue = queue_of(block(9))
     stamp = heads(3).unsafe.timestamp
-    assert queue.gap_end(heads(3), stamp + OLDEST_GAP) == block(9)
-    assert queue.gap_end(heads(3), stamp + OLDEST_GAP + 1) is None
+    assert queue.gap_end(heads(3), stamp + MAX_HEAD_AGE) == block(9)
+    assert queue.gap_end(heads(3), stamp + MAX_HEAD_AGE + 1) is None
 
 
 STEP = st.one_of(
     st.tuples(st.just("add"), st.integers(0, 12), st.integers(0, 2), st.integers(0, 2), st.integers(0, 900)),
     st.tuples(st.just("next"), st.integers(0, 12), st.integers(0, 2), st.integers(0, 12), st.just(0)),
-    st.tuples(st.just("refuse"), st.integers(0, 12), st.integers(0, 2), st.just(0), st.just(0)),
+    st.tuples(st.just("drop"), st.integers(0, 12), st.integers(0, 2), st.just(0), st.just(0)),
 )
 
 
@@ -159,7 +159,8 @@ STEP = st.one_of(
 @given(st.lists(STEP, max_size=40))
 def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int]]) -> None:
     """The model keeps blocks in a list and applies the rules one by one."""
-    queue, model = UnsafeQueue(5000), []
+    queue = UnsafeQueue(5000)
+    model: list[ExecutionPayload] = []
     for what, number, branch, other, size in steps:
         if what == "add":
             payload = block(number + 1, branch, other, (bytes(size),))
@@ -170,11 +171,11 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
                 while sum(map(size_of, model)) > 5000:
                     del model[0]
             assert queue.add(payload) == (fresh and payload in model)
-        elif what == "refuse":
+        elif what == "drop":
             payload = block(number + 1, branch)
             if model and model[0].block_hash == payload.block_hash:
                 del model[0]
-            queue.refuse(payload)
+            queue.drop(payload)
         else:
             at = msgspec.structs.replace(heads(number, branch=branch), safe=ref(min(other, number)))
             expected = None
