@@ -35,7 +35,7 @@ from rollup_node.stages.protocol.types import Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import FIRST_L1, L1_CHAIN, SYSTEM_CONFIG, config_log, forks_until, rollup
-from tests.conformance.kit.sealing import driver_with, sealed
+from tests.conformance.kit.sealing import handler_with, sealed
 from tests.conformance.kit.worlds import DEFAULTS, GENESIS, USER, World, channel, l1_time, plan, span
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "attributes.jsonl"
@@ -279,12 +279,12 @@ def deposits_refused_by_new_payload() -> None:
     world.mine(*channel("A", plan(GENESIS, 1, ())[0].singular))
     output = world.run()[0].output
     assert output is not None
-    driver = driver_with(world.config, output)
+    handler = handler_with(world.config, output)
     payload = sealed(world.config, GENESIS, output.attributes)
     for answer in (ForkchoiceAnswer("VALID", b"payload1"), payload):
-        call = driver.next()
-        assert call is not None and driver.answer(call, answer) is None
-    call = driver.next()
+        call = handler.next()
+        assert call is not None and handler.answer(call, answer) is None
+    call = handler.next()
     assert call is not None
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        driver.answer(call, PayloadAnswer("INVALID"))
+        handler.answer(call, PayloadAnswer("INVALID"))

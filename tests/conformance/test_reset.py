@@ -217,7 +217,7 @@ def another_safe_head_while_resetting() -> None:
     for _ in range(10):
         need = search.next()
         assert isinstance(need, NeedBlock)
-        search.give(need.number, chain.known(need.number))
+        search.add_block(need.number, chain.known(need.number))
     chain.safe = chain.known(980)
     assert chain.base().base.number == 930
     assert chain.base(search).base.number == 950, "what was begun goes on from the old one"

@@ -5,15 +5,15 @@ import pytest
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
-from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, UpdateForkchoice
-from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.driver import Driver, Outcome
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
+from rollup_node.stages.engine.machines.attributes_handler import ProcessedAttributes
+from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
 from tests.conformance.kit.cases import case
-from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, SYSTEM_CONFIG, forks_until
+from tests.conformance.kit.chain import FIRST_L1, GENESIS_TIME, forks_until
+from tests.conformance.kit.sealing import handler_with
 from tests.conformance.kit.spans import Tx
 from tests.conformance.kit.stage_bench import StageBench
 from tests.conformance.kit.worlds import GENESIS, USER, Planned, World, channel, child, plan, refs, span
@@ -233,26 +233,19 @@ def the_channel_being_put_together_goes() -> None:
     assert refs(world.run()) == refs([eighth])
 
 
-def judged_invalid(world: World, times: int) -> Outcome | None:
+def judged_invalid(world: World, times: int) -> ProcessedAttributes | None:
     """The engine says so often in a row that attributes of the world's first block are invalid."""
     found = world.run()[0].output
     assert found is not None
-    driver = Driver(world.config)
-    driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
-    call = driver.settle()
-    assert call is not None and driver.answer(call, ForkchoiceAnswer("VALID")) is None
-    assert (
-        driver.offer(AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding))
-        is None
-    )
+    handler = handler_with(world.config, found)
     outcome = None
     for _ in range(times):
-        call = driver.next()
-        assert isinstance(call, UpdateForkchoice) and call.attributes is not None
-        outcome = driver.answer(call, ForkchoiceAnswer("INVALID"))
-    call = driver.next()
+        call = handler.next()
+        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+        outcome = handler.answer(call, ForkchoiceAnswer("INVALID"))
+    call = handler.next()
     if call is not None:
-        assert isinstance(call, UpdateForkchoice) and call.attributes is not None
+        assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
         assert all(map(is_deposit, call.attributes.transactions))
     return outcome
 

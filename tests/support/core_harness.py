@@ -41,7 +41,8 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far. L1 has the blocks up to
-    `l1_head`. Derivation requests a start until it has one, and derives one block at a time."""
+    `l1_head`, and has delivered `l1_blocks`. Derivation requests a start until it has one, and derives one block at a
+    time."""
 
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
@@ -52,7 +53,7 @@ class CoreHarness:
         stopped = bool(settings.get("sequencer_stopped", False))
         self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
         self.now = Instant(float(GENESIS_TIME), 100.0)
-        self.l1_head = 105
+        self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []
         self.actions: list[Action] = []
         self.derivation = DERIVATION
@@ -76,6 +77,7 @@ class CoreHarness:
                 for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
                     if number <= self.l1_head:
                         self.core.news(L1BlockResponse(self.chain.l1(number)), self.now)
+                        self.l1_blocks += 1
         return fresh
 
     def step(self) -> list[PendingCall]:
@@ -85,6 +87,10 @@ class CoreHarness:
         self.open += calls
         self.drain()
         return calls
+
+    def call_names(self) -> list[str]:
+        """The kinds of the calls that are due now."""
+        return [type(pending.call).__name__ for pending in self.step()]
 
     def answer(self, pending: PendingCall, answer: CoreAnswer | Any = ...) -> None:
         """Answers an open call, by default as an engine that works."""
@@ -113,10 +119,12 @@ class CoreHarness:
     def settle(self, rounds: int = 200) -> None:
         """Answers all calls as a working engine until none is due now."""
         for _ in range(rounds):
+            arrived = self.l1_blocks
             self.step()
-            if not self.open:
+            if self.open:
+                self.answer(self.open[0])
+            elif self.l1_blocks == arrived:
                 return
-            self.answer(self.open[0])
         raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
 
     def sleep(self) -> None:
@@ -156,7 +164,10 @@ class CoreHarness:
 
     def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse) -> None:
         if isinstance(message, PipelineStart):
+            heads = self.core.heads
+            assert heads is not None and message.reset == self.core.status().reset, "a start in force"
             if self.start is None or message.reset != self.start.reset:
+                assert message.safe_head == heads.safe == heads.pending_safe or self.start is None
                 self.start, self.parent, self.sequence, self.waiting = message, message.safe_head, 0, None
             return
         waiting = self.waiting

@@ -5,30 +5,30 @@ actions, and sleeps until a message, an answer or `wait_until`.
 Calls that can move heads are made one at a time. Of those that are due the first of this table is made; the reads below
 them have lanes of their own, each with one call at a time, so that no slow read delays heads or derivation:
 
-| priority | work           | due                                                       | call                              |
-|----------|----------------|-----------------------------------------------------------|-----------------------------------|
-| 1        | of the cause   | a block was inserted, or an answer is in doubt [ENG38]    | forkchoice update                 |
-| 2        | forkchoice     | heads differ from the accepted ones; while consolidating, | forkchoice update                 |
-|          |                | 0.1 s after the last block [ENG37]                        |                                   |
-| 3        | attributes     | derived attributes are in hand                            | see attributes_handler            |
-| 4        | unsafe block   | the block after the tip is queued, no build is on the way | new payload                       |
-| 5        | sequencer      | by its schedule; a forkchoice update first                | see block_production, sequencer   |
-| lane     | start          | no heads, or derivation needs a new start                 | see pipeline_start                |
-| lane     | finality       | L1 finalized what blocks were derived from                | L1 blocks by number               |
-| lane     | overlap blocks | derivation compares a span batch with the chain           | the request, answered by response |
-| lane     | output         | optimism_outputAtBlock                                    | the request, answered by response |
-| lane     | peer payload   | a peer requests a block                                   | the request, answered by response |
+| priority | work           | due                                                      | call                          |
+|----------|----------------|----------------------------------------------------------|-------------------------------|
+| 1        | of the cause   | a block was inserted, or an answer is in doubt [ENG38]   | forkchoice update             |
+| 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
+|          |                | last block that was consolidated [ENG37]                 |                               |
+| 3        | attributes     | derived attributes are in hand                           | see attributes_handler        |
+| 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
+| 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
+| lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
+| lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
+| lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
+| lane     | output         | optimism_outputAtBlock                                   | the request, by its response  |
+| lane     | peer payload   | a peer requests a block                                  | the request, by its response  |
 
-| state       | fields                                  | event                       | next state                             |
-|-------------|-----------------------------------------|-----------------------------|----------------------------------------|
-| searching   | no heads                                | start found                 | confirming                             |
-| confirming  | heads, `unconfirmed`                    | forkchoice update accepted  | running; derivation gets its start     |
-| running     | heads                                   | a call of rows 3 to 5       | running; the answer moves heads        |
-| running     | heads, `finishing`                      | forkchoice update accepted  | running                                |
-| running     | heads, `held`                           | forkchoice update accepted  | running; the held answer is processed  |
-| running     | heads, `restart`                        | no head-moving call is open | running; derivation gets another start |
-| any         |                                         | ResetError, reset request   | searching; open answers are ignored    |
-| any         | `backoff`                               | TemporaryError              | the same; the work is tried again      |
+| state      | fields             | event                       | next state                                         |
+|------------|--------------------|-----------------------------|----------------------------------------------------|
+| searching  | no heads           | start found                 | confirming                                         |
+| confirming | `unconfirmed`      | forkchoice update accepted  | running; derivation gets its start                 |
+| running    | heads              | an answer to rows 3 to 5    | running, perhaps with other heads                  |
+| running    | heads, `finishing` | forkchoice update accepted  | running; the inserted block is the head            |
+| running    | heads, `held`      | forkchoice update accepted  | running; the held answer is processed              |
+| running    | heads, `restart`   | no head-moving call is open | running; derivation gets another start             |
+| any        |                    | ResetError, reset request   | searching; answers to open calls are ignored       |
+| any        | `backoff`          | TemporaryError              | the same; the work is tried again after a pause    |
 
 Heads change only between head-moving calls, by their answers, and by resets. A head is published as soon as it moves.
 Severities are caught here, where they name the work that failed; CriticalError goes through. A queue of several derived
@@ -195,11 +195,14 @@ class EngineCore:
         if state.search is None and state.controller.heads is None and now.monotonic >= state.search_at:
             state.search_at = now.monotonic + SEARCH_PAUSE
             state.search = PipelineStartSearch(state.config.rollup, skip_check=state.config.skip_sync_start_check)
-        elif state.search is None and state.confirmed_heads is not None and state.session.restart_wanted:
-            if state.restart is None:
-                state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
+        elif self._needs_restart() and state.confirmed_heads is not None:
+            state.search = PipelineStartSearch(state.config.rollup, safe=state.confirmed_heads.safe)
         call = None if state.search is None else state.search.call
         return None if call is None else (Work.START, call)
+
+    def _needs_restart(self) -> bool:
+        state = self._state
+        return state.search is None and state.restart is None and state.session.restart_wanted
 
     def _finality(self, now: Instant) -> Due:
         state = self._state

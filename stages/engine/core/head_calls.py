@@ -32,11 +32,8 @@ class HeadCalls:
         )
 
     def move_heads(self, now: Instant) -> None:
-        """The moves that need no call. None is made while a block waits to become the head: its update must stay the
-        one that is due. A job in hand ends before derivation restarts, unless it fails."""
+        """The moves that need no call. A job in hand ends before derivation restarts, unless it fails."""
         state = self._state
-        if state.finishing is not None or state.held is not None:
-            return
         free = state.attributes.job is None or self._waits(Work.ATTRIBUTES, now)
         if state.restart is not None and free:
             state.apply_restart(state.restart, now)

@@ -1,6 +1,6 @@
-"""Requests of other processes that wait for their answers: reads of the engine, one queue for each kind, and admin calls
-that are answered when what they ask for has happened. All queues are bounded; what finds no room is repeated by the
-process that needs it."""
+"""Requests of other processes that wait for their answers: reads of the engine, one queue for each kind, and admin
+calls that are answered when what they ask for has happened. All queues are bounded; what finds no room is repeated by
+the process that needs it."""
 
 from collections import deque
 from typing import Generic, TypeVar

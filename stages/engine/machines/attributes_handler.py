@@ -2,13 +2,13 @@
 or has the block built. One job at a time; `next` names the call that is due and may be asked any number of times,
 `answer` takes the engine's answer. After a TemporaryError the same call is due again.
 
-| step        | call                                          | goes to                                                   |
-|-------------|-----------------------------------------------|-----------------------------------------------------------|
-| CONSOLIDATE | get the block after the parent                | done if it matches, else START                            |
-| START       | forkchoice at the parent, with the attributes | SEAL; invalid: START with deposits only, or dropped       |
-| SEAL        | get the payload                               | INSERT; error: START; insane payload: dropped             |
-| INSERT      | new payload                                   | CHOOSE; invalid: START with deposits only, or dropped     |
-| CHOOSE      | forkchoice at the new block                   | done                                                      |
+| step        | call                                   | goes to                                               |
+|-------------|----------------------------------------|-------------------------------------------------------|
+| CONSOLIDATE | get the block after the parent         | done if it matches, else START                        |
+| START       | forkchoice at the parent, attributes   | SEAL; invalid: START with deposits only, or dropped   |
+| SEAL        | get the payload                        | INSERT; error: START; insane payload: dropped         |
+| INSERT      | new payload                            | CHOOSE; invalid: START with deposits only, or dropped |
+| CHOOSE      | forkchoice at the new block            | done                                                  |
 
 Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [CON26 to CON29].
 """

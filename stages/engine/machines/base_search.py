@@ -1,5 +1,5 @@
-"""The base, the L1 block where derivation starts to read: a walk from the safe head back over its parents, so that every
-channel that may still be open is found [RS1, RS2].
+"""The base, the L1 block where derivation starts to read: a walk from the safe head back over its parents, so that
+every channel that may still be open is found [RS1, RS2].
 
 All blocks of an epoch have the same origin, so the walk goes from epoch to epoch."""
 

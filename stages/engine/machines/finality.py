@@ -90,8 +90,8 @@ class Finality:
         return Finalize(candidate.l2)
 
     def add_canonical(self, need: NeedCanonicalL1, found: L1BlockRef | None) -> None:
-        """Takes the canonical L1 block of a need, None if L1 has none. Raises ResetError when it is another one than the
-        finalized block or the block derived from [FIN5]."""
+        """Takes the canonical L1 block of a need, None if L1 has none. Raises ResetError when it is another one than
+        the finalized block or the block derived from [FIN5]."""
         candidate = self._candidate()
         if candidate is None or self.finalized_l1 is None or found is None or found.number != need.number:
             return

@@ -1,5 +1,5 @@
-"""The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the safe
-block, and the base. One call at a time; any error ends the search, and the next one starts from nothing.
+"""The search for a pipeline start, as calls: the heads (unless they are in force already), the system config of the
+safe block, and the base. One call at a time; any error ends the search, and the next one starts from nothing.
 
 | part  | calls                                                      | result                         |
 |-------|------------------------------------------------------------|--------------------------------|
@@ -49,8 +49,8 @@ T = TypeVar("T")
 
 
 class PipelineStartSearch:
-    """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is searched
-    for."""
+    """One search. `call` is the call that is due; None once the start is `found`. With `safe`, only the base is
+    searched for."""
 
     def __init__(self, rollup: RollupConfig, *, skip_check: bool = False, safe: L2BlockRef | None = None) -> None:
         self._rollup, self._skip_check = rollup, skip_check

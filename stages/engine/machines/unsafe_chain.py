@@ -1,5 +1,5 @@
-"""The unsafe chain: blocks from gossip, peers and operators are inserted one after the other as their parents become the
-tip, and gaps between the tip and the queued blocks are found [UNS1 to UNS6]."""
+"""The unsafe chain: blocks from gossip, peers and operators are inserted one after the other as their parents become
+the tip, and gaps between the tip and the queued blocks are found [UNS1 to UNS6]."""
 
 import msgspec
 

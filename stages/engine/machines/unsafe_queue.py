@@ -1,5 +1,5 @@
-"""Unsafe blocks on their way into the chain: those whose parent is not the unsafe head yet wait here, ordered by number.
-A block stays until the head has moved past it, so that a failed insertion is tried again [UNS1 to UNS3]."""
+"""Unsafe blocks on their way into the chain: those whose parent is not the unsafe head yet wait here, ordered by
+number. A block stays until the head has moved past it, so that a failed insertion is tried again [UNS1 to UNS3]."""
 
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -62,8 +62,8 @@ class UnsafeQueue:
         return self._payloads[self._positions[0]] if self._positions else None
 
     def next(self, heads: Heads) -> ExecutionPayload | None:
-        """The block that follows the unsafe head, None if it is not queued. Blocks that these heads rule out are dropped
-        first [UNS2]."""
+        """The block that follows the unsafe head, None if it is not queued. Blocks that these heads rule out are
+        dropped first [UNS2]."""
         while (payload := self.lowest) is not None:
             if payload.block_number > heads.unsafe.number + 1:
                 return None

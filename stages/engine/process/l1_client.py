@@ -21,8 +21,13 @@ MAX_REFS = 8192
 class L1Client:
     """The client of `l1.origins`. `on_block` takes each block that was requested."""
 
-    def __init__(self, bus: Bus, on_block: Callable[[L1BlockResponse], None]) -> None:
-        self._on_block = on_block
+    def __init__(
+        self,
+        bus: Bus,
+        on_block: Callable[[L1BlockResponse], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_block, self._clock = on_block, clock
         self._refs: dict[int, L1BlockRef] = {}
         self._lowest = self._pace = 0
         self._missing: dict[int, L1RefsResponse] = {}
@@ -37,7 +42,7 @@ class L1Client:
         if fresh:
             self._refs.clear()
             self._missing.clear()
-        began, requested_at = time.monotonic(), float("-inf")
+        began, requested_at = self._clock(), float("-inf")
         self._missing.pop(number, None)
         if number not in self._refs:
             self._pace = min(self._pace + 1, len(BATCHES) - 1) if number == self._lowest - 1 else 0
@@ -47,7 +52,7 @@ class L1Client:
                 if missing.error is None:
                     return None
                 raise TemporaryError(f"L1 block {number} is unavailable: {missing.error}")
-            now = time.monotonic()
+            now = self._clock()
             if now - began > PATIENCE_SECONDS:
                 raise TemporaryError(f"L1 block {number} is unavailable: the l1 process does not answer")
             if now - requested_at >= REPEAT_SECONDS:
@@ -58,7 +63,7 @@ class L1Client:
 
     def request(self, first: int, count: int) -> None:
         """Requests blocks: at once if they are others than before, else at most every REPEAT_SECONDS."""
-        now = time.monotonic()
+        now = self._clock()
         if (first, count) != self._wanted or now - self._requested_at >= REPEAT_SECONDS:
             self._wanted, self._requested_at = (first, count), now
             self._client.send(L1BlocksRequest(first, count))

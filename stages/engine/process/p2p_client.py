@@ -33,8 +33,14 @@ class P2PClient:
     """The client of `p2p.blocks`; `on_block` takes each block that arrives. Publishing errors are logged and counted,
     and never delay the sequencer [SEQ24]."""
 
-    def __init__(self, bus: Bus, meter: Meter, on_block: Callable[[UnsafeBlock], None]) -> None:
-        self._meter = meter
+    def __init__(
+        self,
+        bus: Bus,
+        meter: Meter,
+        on_block: Callable[[UnsafeBlock], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._meter, self._clock = meter, clock
         self._on_block = on_block
         self._last = 0
         self._publishing: dict[int, _Publishing] = {}
@@ -45,7 +51,7 @@ class P2PClient:
     def publish(self, payload: ExecutionPayload) -> None:
         """Sends a block to be signed and gossiped; returns at once."""
         self._last += 1
-        message, now = PublishRequest(self._last, payload), time.monotonic()
+        message, now = PublishRequest(self._last, payload), self._clock()
         self._publishing[message.id] = _Publishing(message, now, now + REPEAT_SECONDS)
         self._client.send(message)
         if len(self._publishing) > MAX_PUBLISHING:
@@ -55,11 +61,11 @@ class P2PClient:
         """Requests blocks above the unsafe head's number; with the block above a gap, those in the gap too."""
         end = None if gap_end is None else GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
         self._client.send(UnsafeBlocksRequest(head, end))
-        self._request_at = time.monotonic() + REPEAT_SECONDS
+        self._request_at = self._clock() + REPEAT_SECONDS
 
     def repeat(self, head: int) -> None:
         """Repeats what is due; to be called about every second."""
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._request_at:
             self.request(head, None)
         for number, waiting in list(self._publishing.items()):

@@ -1,5 +1,5 @@
-"""Reads of the execution engine on behalf of other processes: blocks for the overlap rules of span batches, the parts of
-output roots, and blocks for peers. Each ends in a response; an engine that cannot answer is an error text in it."""
+"""Reads of the execution engine on behalf of other processes: blocks for the overlap rules of span batches, the parts
+of output roots, and blocks for peers. Each ends in a response; an engine that cannot answer is an error text in it."""
 
 from collections.abc import Callable
 
@@ -27,6 +27,10 @@ class Reader:
 
     def __init__(self, config: EngineConfig, client: EngineClient, status: Callable[[], EngineStatus]) -> None:
         self._config, self._client, self._status = config, client, status
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
 
     async def overlap_blocks(self, request: L2BlocksRequest) -> L2BlocksResponse:
         """The local canonical blocks of a range; none if one of them is missing or cannot be read."""

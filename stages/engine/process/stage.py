@@ -98,7 +98,7 @@ class EngineStage:
         await self._calls.close(FINISH_SECONDS)
         self._take_answers()
         await self._client.close()
-        await self._reading_client.close()
+        await self._reader.close()
 
     def reset(self, error: Exception) -> None:
         """Raises the error: the core handles resets by itself, so no task of this stage ends in one."""

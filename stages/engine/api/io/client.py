@@ -1,5 +1,5 @@
-"""The execution engine over HTTP: engine and eth namespaces with a fresh token, method versions by fork [ENG1 to ENG10],
-and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
+"""The execution engine over HTTP: engine and eth namespaces with a fresh token, method versions by fork [ENG1 to
+ENG10], and answers as the values that the machines take. An endpoint that is away is a TemporaryError."""
 
 import time
 from contextlib import suppress

@@ -26,7 +26,8 @@ from rollup_node.stages.engine.api.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.calls import CoreAnswer, PendingCall, Read, Work
+from rollup_node.stages.engine.core.actions import AttributesProcessed, DerivationRestarted, ResetStarted
+from rollup_node.stages.engine.core.calls import CoreAnswer, Lane, PendingCall, Read, Work
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.core.stimulus_log import SIZE
 from rollup_node.stages.messages.control import (
@@ -102,6 +103,7 @@ class Walk(RuleBasedStateMachine):
         self.harness.move_l1(105)
         self.branch, self.finalized_l1 = 0, 100
         self.requests = 0
+        self.building = False
         if running:
             self.harness.settle()
             self.harness.derive()
@@ -110,9 +112,12 @@ class Walk(RuleBasedStateMachine):
 
     def watched(self, cause: Work | str, act: Callable[[], object]) -> None:
         """Does something to the core; the heads may only move as its cause allows."""
-        before = self.harness.core.heads
+        before, seen = self.harness.core.heads, len(self.harness.actions)
         act()
         after = self.harness.core.heads
+        ends = AttributesProcessed | ResetStarted | DerivationRestarted
+        if any(isinstance(action, ends) for action in self.harness.actions[seen:]):
+            self.building = False
         if before is None or after is None:
             assert before is after or after is None or cause is Work.START, f"heads appeared by {cause}"
             return
@@ -169,35 +174,73 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def step(self) -> None:
-        self.watched("step", self.harness.step)
+        made: list[PendingCall] = []
+        self.watched("step", lambda: made.extend(self.harness.step()))
+        for pending in made:
+            call = pending.call
+            if pending.work is Work.ATTRIBUTES and isinstance(call, ForkchoiceUpdate) and call.attributes is not None:
+                self.building = True
+            elif self.building and pending.work.lane is Lane.HEADS and pending.work is not Work.ATTRIBUTES:
+                assert self.is_update_first(pending), f"{pending} while a derived block is built"
+
+    def is_update_first(self, pending: PendingCall) -> bool:
+        """Whether a call belongs to work of before the build: its update, or that of an answer in doubt."""
+        return isinstance(pending.call, ForkchoiceUpdate) and pending.work is not Work.FORKCHOICE
 
     @rule(seconds=st.sampled_from([0.05, 0.11, 1.0, 2.0, 12.0]))
     def wait(self, seconds: float) -> None:
+        """Nothing is due before the time that the core names."""
+        self.step()
+        self.step()  # L1 blocks may have arrived during the first one
+        due = self.harness.core.wait_until(self.harness.now)
         self.harness.wait(seconds)
+        before = len(self.harness.open)
+        self.step()
+        assert len(self.harness.open) == before or self.harness.now.monotonic >= due
 
-    @rule(count=st.integers(1, 12))
-    def work(self, count: int) -> None:
-        """Everything works for a while, most urgent calls first."""
+    @rule(count=st.integers(1, 12), reads_first=st.booleans())
+    def work(self, count: int, reads_first: bool) -> None:
+        """Everything works for a while; calls that move heads may hang meanwhile."""
         for _ in range(count):
             self.step()
-            if self.harness.open:
-                pending = self.harness.head_call() or self.harness.open[0]
-                self.watched(pending.work, partial(self.harness.answer, pending))
+            others = [pending for pending in self.harness.open if pending.work.lane is not Lane.HEADS]
+            pending = others[0] if reads_first and others else self.harness.head_call() or next(iter(others), None)
+            if pending is not None:
+                self.answer(pending)
+
+    def answer(self, pending: PendingCall) -> None:
+        self.watched(pending.work, partial(self.harness.answer, pending))
 
     @rule(what=st.sampled_from(FAILING), fault=st.sampled_from(FAULTS), concluding=st.booleans())
     def fail_at(self, what: tuple[Work, type], fault: str, concluding: bool) -> None:
-        """Everything works until a call of this kind is open, which has a fault."""
+        """A call of this kind has a fault."""
+        pending = self.work_until(what, concluding)
+        if pending is not None:
+            self.answer_with_fault(pending, fault)
+
+    @rule(what=st.sampled_from(FAILING), count=st.integers(0, 12), seconds=st.sampled_from([0.0, 0.5, 2.0]))
+    def reset_at(self, what: tuple[Work, type], count: int, seconds: float) -> None:
+        """A reset while a call of this kind is open, which is answered later."""
+        pending = self.work_until(what, concluding=True)
+        self.requests += 1
+        self.watched("admin", lambda: self.harness.request(ResetDerivationRequest(self.requests)))
+        self.wait(seconds)
+        self.work(count, reads_first=True)
+        if pending in self.harness.open:
+            self.answer(pending)
+
+    def work_until(self, what: tuple[Work, type], concluding: bool) -> PendingCall | None:
+        """Everything works until a call of this kind is open, for twelve calls at most."""
         work, kind = what
         self.derive(user=True, concluding=concluding)
         for _ in range(12):
             self.step()
             pending = self.harness.head_call()
             if pending is not None and pending.work is work and isinstance(pending.call, kind):
-                self.answer_with_fault(pending, fault)
-                return
+                return pending
             if self.harness.open:
-                pending = pending or self.harness.open[0]
-                self.watched(pending.work, partial(self.harness.answer, pending))
+                self.answer(pending or self.harness.open[0])
+        return None
 
     @precondition(lambda self: self.harness.open)
     @rule(data=st.data(), fault=st.sampled_from(FAULTS))
@@ -214,7 +257,7 @@ class Walk(RuleBasedStateMachine):
     def answer_twice(self, data: st.DataObject) -> None:
         pending = data.draw(st.sampled_from(self.harness.open))
         answer = self.harness.good_answer(pending)
-        self.watched(pending.work, lambda: self.harness.answer(pending, answer))
+        self.answer(pending)
         self.watched("late", lambda: self.harness.core.answer(pending, answer, self.harness.now))
 
     # --- the engine ------------------------------------------------------------------------------------------------
@@ -232,7 +275,7 @@ class Walk(RuleBasedStateMachine):
     @rule(user=st.booleans(), concluding=st.booleans(), count=st.integers(0, 8))
     def derive_and_work(self, user: bool, concluding: bool, count: int) -> None:
         self.derive(user, concluding)
-        self.work(count)
+        self.work(count, reads_first=False)
 
     def derive(self, user: bool, concluding: bool) -> None:
         self.watched("derive", lambda: self.harness.derive(*([self.chain.user] if user else []), concluding=concluding))
@@ -332,6 +375,5 @@ class Walk(RuleBasedStateMachine):
 
 
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on() -> None:
-    run_state_machine_as_test(
-        Walk, settings=settings(max_examples=150, stateful_step_count=40, report_multiple_bugs=False)
-    )
+    walk = settings(max_examples=150, stateful_step_count=40, report_multiple_bugs=False)
+    run_state_machine_as_test(Walk, settings=walk)
