@@ -1,4 +1,4 @@
-# Sourced by tools/run and tools/test: makes .venv when it is absent or older than pyproject.toml.
+# Sourced by the other scripts: `setup EXTRA` installs into .venv unless it is newer than pyproject.toml.
 setup() {
   local extra=$1 python=${PYTHON:-python3} mark
   mark=.venv/.installed$extra

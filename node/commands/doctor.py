@@ -75,12 +75,15 @@ def _print(diagnosis: Diagnosis, findings: Sequence[Finding]) -> None:
 async def _ask(endpoint: str) -> tuple[Diagnosis, bool | None]:
     """The diagnosis, and whether the address of the node's record answers from here (None: it has none)."""
     from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+    from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 
     client = JsonRpcClient(endpoint)
     try:
         found = await client.call(METHOD)
     except RpcFailure as error:
-        hint = ": it runs with --p2p.disable, or is of another version" if error.code == -32601 else f": {error}"
+        hint = (
+            ": it runs with --p2p.disable, or is of another version" if error.code == METHOD_NOT_FOUND else f": {error}"
+        )
         raise SetupError(f"--rpc: {client.name} does not answer {METHOD}{hint}") from None
     except EndpointError as error:
         raise SetupError(

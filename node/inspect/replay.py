@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.messages.engine import AttributesReady
-from rollup_node.stages.protocol.attributes import config_after
+from rollup_node.stages.protocol.attributes import system_config_after
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import differences
+from rollup_node.stages.protocol.consolidation import mismatches
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
@@ -47,13 +47,13 @@ def judge(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayloa
     values = _values(derived, number, info, None if block_hash == UNKNOWN_HASH else block_hash)
     if found:
         values["differences"] = found
-    return Judged(values, safe_head, config_after(rollup, attributes, number), found)
+    return Judged(values, safe_head, system_config_after(rollup, attributes, number), found)
 
 
 def _differences(
     rollup: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, known: ExecutionPayload
 ) -> Iterator[str]:
-    for found in differences(rollup, attributes, parent_hash, known):
+    for found in mismatches(rollup, attributes, parent_hash, known):
         yield f"{found.field.value}: {found.text}"
     derived, existing = attributes.transactions, known.transactions
     if derived[:1] != existing[:1]:

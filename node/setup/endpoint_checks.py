@@ -18,10 +18,10 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure, endpoint_name
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, shown, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, short_repr, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.types import BlockId
 
-METHOD_NOT_FOUND = -32601
 PRUNED_HISTORY = 4444
 NOT_FOUND = ("block not found", "unknown block", "header not found")
 TOKEN_WORDS = ("jwt", "token", "unauthorized", "authenticat")
@@ -217,7 +217,7 @@ async def _ask_genesis(session: aiohttp.ClientSession, url: str) -> None:
     except msgspec.MsgspecError:
         raise SetupError(f"{name} does not answer {GENESIS_PATH} as a beacon node") from None
     if not (time_text.isascii() and time_text.isdigit()):
-        raise SetupError(f"{name} answers {GENESIS_PATH} with the genesis time {shown(time_text)}")
+        raise SetupError(f"{name} answers {GENESIS_PATH} with the genesis time {short_repr(time_text)}")
 
 
 # --- patience --------------------------------------------------------------------------------------------------------

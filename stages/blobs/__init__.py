@@ -1,1 +1,1 @@
-"""Fetches, authenticates and decodes blobs."""
+"""Fetches, verifies and decodes blobs."""

@@ -1,4 +1,4 @@
-"""Who waits for which blobs, and what is already had: pure bookkeeping of the blobs process."""
+"""Requests for blobs that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -9,18 +9,18 @@ from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsRe
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 10.0
-FORGET_SECONDS = 60.0
+MAX_PAUSE = 10.0
+EXPIRY_SECONDS = 60.0
 URGENT_SECONDS = 3.0
-"""So long after the last ask a need is no longer urgent: who waits for one asks several times a second."""
+"""How long an urgent request stays urgent without a repetition: a client that waits repeats several times a second."""
 
-MAX_NEEDS = 1024
+MAX_PENDING = 1024
 
 Key = tuple[Hash, tuple[BlobRef, ...]]
 
 
 class ContentCache:
-    """Contents by hash, the least recently used dropped first; bounded in bytes."""
+    """Decoded blobs by versioned hash, bounded in bytes; the least recently used is dropped first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -31,14 +31,14 @@ class ContentCache:
         return len(self._contents)
 
     def get(self, blob_hash: Hash) -> BlobContent | None:
-        """A content, which counts as used now."""
+        """A cached blob, which counts as used now."""
         content = self._contents.get(blob_hash)
         if content is not None:
             self._contents.move_to_end(blob_hash)
         return content
 
     def put(self, content: BlobContent) -> None:
-        """Keeps a content."""
+        """Adds a blob."""
         if content.hash not in self._contents:
             self._contents[content.hash] = content
             self.bytes += _size(content)
@@ -48,99 +48,105 @@ class ContentCache:
 
 
 @dataclass
-class Need:
-    """Some blobs of one L1 block that are waited for, and by whom (one peer a row). Times are seconds of any steady
+class PendingRequest:
+    """Requested blobs of one L1 block, and the clients to answer, one for each row. Times are seconds of any monotonic
     clock."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
     urgent: bool
-    asked_at: float
-    askers: dict[int, ProcessId] = field(default_factory=dict)
+    requested_at: float
+    clients: dict[int, ProcessId] = field(default_factory=dict)
     contents: dict[Hash, BlobContent] = field(default_factory=dict)
-    is_running: bool = False
+    is_fetching: bool = False
     failures: int = 0
     retry_at: float = 0.0
-    problem: str | None = None
+    error: str | None = None
     not_found: bool = False
 
     @property
     def missing(self) -> tuple[BlobRef, ...]:
-        """Those not had yet, each hash once."""
+        """The blobs that are not there yet, each hash once."""
         unique: dict[Hash, BlobRef] = {}
         for ref in self.blobs:
             if ref.hash not in self.contents:
                 unique.setdefault(ref.hash, ref)
         return tuple(unique.values())
 
-    def take(self, contents: Iterable[BlobContent]) -> None:
-        """Takes those it waits for."""
+    def add(self, contents: Iterable[BlobContent]) -> None:
+        """Adds the requested ones of these blobs."""
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
-    def failed(self, problem: str, not_found: bool, now: float) -> None:
-        """Notes that they could not be had; they are due again after a pause that doubles."""
+    def failed(self, error: str, not_found: bool, now: float) -> None:
+        """Records a failed fetch; the next one is due after a pause that doubles."""
         self.failures += 1
-        self.problem, self.not_found = problem, not_found
-        self.retry_at = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
+        self.error, self.not_found = error, not_found
+        self.retry_at = now + min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 10))
 
-    def answer(self) -> BlobsResponse | BlobsUnavailable | None:
-        """What to tell who asks: the contents, or why there are none; None while it is not known."""
+    def response(self) -> BlobsResponse | BlobsUnavailable | None:
+        """The blobs in the order requested, or the error of the last fetch; None before the first fetch has ended."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
-        if self.problem is None:
+        if self.error is None:
             return None
-        return BlobsUnavailable(self.block.hash, self.not_found, self.problem)
+        return BlobsUnavailable(self.block.hash, self.not_found, self.error)
 
 
-class Needs:
-    """All needs of the clients, over a cache of contents."""
+class PendingRequests:
+    """All pending requests, and the cache of decoded blobs."""
 
     def __init__(self, cache_bytes: int) -> None:
         self.cache = ContentCache(cache_bytes)
-        self._needs: dict[Key, Need] = {}
+        self._pending: dict[Key, PendingRequest] = {}
 
     def __len__(self) -> int:
-        return len(self._needs)
+        return len(self._pending)
 
-    def __iter__(self) -> Iterator[Need]:
-        return iter(tuple(self._needs.values()))
+    def __iter__(self) -> Iterator[PendingRequest]:
+        return iter(tuple(self._pending.values()))
 
-    def ask(self, peer: ProcessId, want: BlobsRequest, now: float) -> Need:
-        """Takes an ask; what is in the cache is filled in."""
-        key = (want.block.hash, want.blobs)
-        need = self._needs.get(key)
-        if need is None:
-            need = Need(want.block, want.blobs, want.urgent, now)
-            self._needs[key] = need
-        need.urgent = need.urgent or want.urgent
-        need.asked_at = now
-        need.askers[peer.row] = peer
-        need.take(content for ref in need.missing if (content := self.cache.get(ref.hash)) is not None)
-        return need
+    def request(self, client: ProcessId, request: BlobsRequest, now: float) -> PendingRequest:
+        """Takes a request or its repetition, and fills in cached blobs."""
+        key = (request.block.hash, request.blobs)
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = PendingRequest(request.block, request.blobs, request.urgent, now)
+            self._pending[key] = pending
+        pending.urgent = pending.urgent or request.urgent
+        pending.requested_at = now
+        pending.clients[client.row] = client
+        pending.add(content for ref in pending.missing if (content := self.cache.get(ref.hash)) is not None)
+        return pending
 
-    def due(self, now: float) -> list[Need]:
-        """Needs to be worked on now: urgent ones first, then by block."""
-        due = [need for need in self._needs.values() if need.missing and not need.is_running and need.retry_at <= now]
-        return sorted(due, key=lambda need: (not need.urgent, need.block.number))
+    def due(self, now: float) -> list[PendingRequest]:
+        """The requests to fetch for now: urgent ones first, then by block number."""
+        due = [each for each in self._unanswered() if each.retry_at <= now]
+        return sorted(due, key=lambda each: (not each.urgent, each.block.number))
 
     def next_retry(self, now: float) -> float | None:
-        """Seconds until a need that failed is due again."""
-        waits = [need.retry_at - now for need in self._needs.values() if need.missing and not need.is_running]
+        """Seconds until a failed request is due again; None if there is none."""
+        waits = [each.retry_at - now for each in self._unanswered()]
         return min((wait for wait in waits if wait > 0), default=None)
 
-    def done(self, need: Need) -> None:
-        """Has been answered for good."""
-        self._needs.pop((need.block.hash, need.blobs), None)
+    def remove(self, pending: PendingRequest) -> None:
+        """Removes a request that is answered or expired."""
+        self._pending.pop((pending.block.hash, pending.blobs), None)
 
-    def forget(self, now: float) -> None:
-        """Drops what nobody has asked for again, and what is too many; urgency goes before that."""
-        for need in self:
-            need.urgent = need.urgent and now - need.asked_at <= URGENT_SECONDS
-        stale = [need for need in self if not need.is_running and now - need.asked_at > FORGET_SECONDS]
-        spare = sorted((need for need in self if not need.is_running), key=lambda need: (need.urgent, need.asked_at))
-        for need in (*stale, *spare[: max(0, len(self) - MAX_NEEDS)]):
-            self.done(need)
+    def expire(self, now: float) -> None:
+        """Removes requests that were not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones
+        last. Urgency ends after URGENT_SECONDS."""
+        for each in self:
+            each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
+        stale = [each for each in self if not each.is_fetching and now - each.requested_at > EXPIRY_SECONDS]
+        idle = [each for each in self if not each.is_fetching]
+        spare = sorted(idle, key=lambda each: (each.urgent, each.requested_at))
+        for each in (*stale, *spare[: max(0, len(self) - MAX_PENDING)]):
+            self.remove(each)
+
+    def _unanswered(self) -> Iterator[PendingRequest]:
+        """Requests with missing blobs that are not being fetched."""
+        return (each for each in self if each.missing and not each.is_fetching)
 
 
 def _size(content: BlobContent) -> int:

@@ -1,4 +1,4 @@
-"""What the blobs process is told at its start."""
+"""The blobs process's configuration."""
 
 import msgspec
 
@@ -6,8 +6,9 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class BlobsConfig(msgspec.Struct, frozen=True):
-    """The options of `l1.beacon*`. `header` goes to the primary endpoint only, `slot_seconds` overrides what the
-    endpoint says, `timeout` in seconds, `cache_bytes` bounds the decoded blobs that are kept."""
+    """The options of `l1.beacon*`. `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set,
+    replaces the slot duration of the endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of
+    decoded blobs."""
 
     beacon: str | None
     rollup: RollupConfig

@@ -1,8 +1,8 @@
-"""Whether blobs are the ones their versioned hashes name (EIP-4844), by the cheapest sufficient check.
+"""KZG (EIP-4844): whether blobs have the versioned hashes by which transactions name them [BCN13].
 
-A commitment hashes to the versioned hash or it does not; that a blob belongs to a commitment is shown by its
-proof, or for many blobs at once by one commitment to a random linear combination of them (its factors come from a hash
-over everything that is checked, so no one can choose blobs to fit them), or by computing the commitment anew.
+A versioned hash is that of a commitment. That a blob has a commitment is shown by its proof; or by computing the
+commitment; or, for many blobs at once, by one commitment to a random linear combination of them. The factors of that
+combination are hashed from all blobs and commitments, so nobody can choose blobs that fit them.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,8 @@ _EVERY_OTHER_ELEMENT = int.from_bytes((bytes(32) + b"\xff" * 32) * (ELEMENTS // 
 
 @cache
 def load_setup() -> Any:
-    """The trusted set-up, read once per process (1.4 s) and inherited by forks."""
+    """The trusted setup, read once (1.4 s) and inherited by forked processes."""
+    # Found beside the package without importing it, which would take 0.6 s.
     spec = find_spec("eth_account")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("the package eth-account, which carries the KZG set-up, is not installed")
@@ -38,26 +39,27 @@ def load_setup() -> Any:
 
 
 def versioned_hash(commitment: bytes) -> Hash:
-    """The hash by which a transaction names the blob of a commitment."""
+    """The hash by which a transaction names the blob with this commitment."""
     return HASH_VERSION + sha256(commitment).digest()[1:]
 
 
 def is_canonical(blob: bytes) -> bool:
-    """Whether a blob has its size and all its elements are field elements in their only form."""
+    """Whether a blob has the right size and all its elements are below the field modulus."""
     if len(blob) != BLOB_SIZE:
         return False
+    # Nearly all real blobs pass this quick test of the first bytes.
     if max(blob[::32]) < FIELD_MODULUS >> 248:
         return True
     return all(int.from_bytes(blob[at : at + 32], "big") < FIELD_MODULUS for at in range(0, BLOB_SIZE, 32))
 
 
-def commitment_of(blob: bytes) -> bytes:
+def blob_to_commitment(blob: bytes) -> bytes:
     """The commitment of a canonical blob (36 ms)."""
     return bytes(ckzg.blob_to_kzg_commitment(blob, load_setup()))
 
 
-def proofs_hold(blobs: Sequence[bytes], commitments: Sequence[bytes], proofs: Sequence[bytes]) -> bool:
-    """Whether every proof shows its blob to belong to its commitment (1.1 ms a blob); False for malformed input."""
+def verify_proofs(blobs: Sequence[bytes], commitments: Sequence[bytes], proofs: Sequence[bytes]) -> bool:
+    """Whether every proof shows that its blob has its commitment (1.1 ms a blob); False for malformed input."""
     if not len(blobs) == len(commitments) == len(proofs) or any(len(blob) != BLOB_SIZE for blob in blobs):
         return False
     if any(len(point) != POINT_SIZE for point in (*commitments, *proofs)):
@@ -68,30 +70,30 @@ def proofs_hold(blobs: Sequence[bytes], commitments: Sequence[bytes], proofs: Se
         return False
 
 
-def commitments_hold(blobs: Sequence[bytes], commitments: Sequence[bytes]) -> bool:
-    """Whether every commitment is its blob's, by one random linear combination of all of them."""
+def verify_commitments(blobs: Sequence[bytes], commitments: Sequence[bytes]) -> bool:
+    """Whether every blob has its commitment, by one random linear combination; False for malformed input."""
     if not all(is_canonical(blob) for blob in blobs):
         return False
     try:
         points = [G1Point.from_compressed_bytes(commitment) for commitment in commitments]
     except (ValueError, TypeError):
         return False
-    factors = _factors(blobs, commitments)
+    factors = combination_factors(blobs, commitments)
     expected = G1Point.multiexp_unchecked(points, [Scalar.from_le_bytes(f.to_bytes(32, "little")) for f in factors])
-    return commitment_of(_combine(blobs, factors)) == bytes(expected.to_compressed_bytes())
+    return blob_to_commitment(combine_blobs(blobs, factors)) == bytes(expected.to_compressed_bytes())
 
 
-def _factors(blobs: Sequence[bytes], commitments: Sequence[bytes]) -> list[int]:
-    """Odd numbers of 128 bits that depend on all that is checked."""
+def combination_factors(blobs: Sequence[bytes], commitments: Sequence[bytes]) -> list[int]:
+    """Odd factors of 128 bits, one a blob, that depend on all blobs and commitments."""
     seed = sha256(b"".join(sha256(blob).digest() for blob in blobs) + b"".join(commitments)).digest()
     return [
         int.from_bytes(sha256(seed + index.to_bytes(4, "big")).digest()[:16], "big") | 1 for index in range(len(blobs))
     ]
 
 
-def _combine(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
-    """The blob of the sums of factor times element. Whole blobs are multiplied as one number each, half of their
-    elements at a time, so that products have room beside each other."""
+def combine_blobs(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
+    """The blob whose elements are the sums of factor times element, modulo the field modulus. A blob is multiplied as
+    one number, its odd and its even elements apart, so that each product has the room of two elements."""
     odd = even = 0
     for blob, factor in zip(blobs, factors, strict=True):
         number = int.from_bytes(blob, "big")
@@ -101,6 +103,7 @@ def _combine(blobs: Sequence[bytes], factors: Sequence[int]) -> bytes:
 
 
 def _reduced(sums: int) -> list[bytes]:
+    """The elements of one half, each reduced modulo the field modulus."""
     raw = sums.to_bytes(ELEMENTS // 2 * _WIDE, "big")
     return [
         (int.from_bytes(raw[at : at + _WIDE], "big") % FIELD_MODULUS).to_bytes(32, "big")

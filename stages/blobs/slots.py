@@ -1,10 +1,10 @@
-"""Beacon slots: from the time of an L1 block to the slot whose blobs it has."""
+"""Beacon slots: from the time of an L1 block to the slot whose blobs belong to it."""
 
 import msgspec
 
 
 class BeforeGenesisError(ValueError):
-    """The beacon chain did not exist then."""
+    """The time is before the beacon chain's genesis."""
 
 
 class SlotClock(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class SlotClock(msgspec.Struct, frozen=True):
     slot_ms: int
 
     def slot_at(self, timestamp: int) -> int:
-        """The slot of a time in seconds (node-behaviour 10.5)."""
+        """The slot of a time in seconds [BCN7]. Raises BeforeGenesisError."""
         if timestamp < self.genesis_time:
             raise BeforeGenesisError(
                 f"L1 time {timestamp} is before the beacon chain's genesis at {self.genesis_time}: "

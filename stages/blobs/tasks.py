@@ -1,25 +1,25 @@
-"""The compute-heavy part of blobs: which of the offered blobs are the wanted ones, and what they decode to."""
+"""Tasks of blobs for compute workers: verify which offered blobs are the wanted ones, and decode those."""
 
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from rollup_node.stages.blobs import kzg
-from rollup_node.stages.blobs.beacon_api import Candidate
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.blob_codec import BlobDataError, decode_blob
 from rollup_node.stages.protocol.types import Hash
 
 
 class VerifyBlobs(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlobs"):
-    """The versioned hashes that are wanted and the blobs that were offered, of any number of L1 blocks."""
+    """The wanted versioned hashes and the offered blobs, of any number of L1 blocks."""
 
     wanted: tuple[Hash, ...]
-    candidates: tuple[Candidate, ...]
+    offered: tuple[OfferedBlob, ...]
 
 
 class BlobsVerified(msgspec.Struct, frozen=True, array_like=True, tag="BlobsVerified"):
-    """The contents of the wanted blobs that are authentic; `problems` says what was offered besides."""
+    """The wanted blobs that are authentic, decoded; `problems` describes the other offered ones."""
 
     contents: tuple[BlobContent, ...]
     problems: tuple[str, ...]
@@ -30,78 +30,83 @@ Result = BlobsVerified
 
 
 def prepare() -> None:
-    """Loads the KZG set-up, so that the first task need not."""
+    """Loads the KZG trusted setup ahead of the first task."""
     kzg.load_setup()
 
 
 def run(task: Task) -> Result:
-    """Authenticates and decodes; never raises for bad data."""
+    """Verifies and decodes; never raises for bad data. Every wanted blob that is among the offered ones is found,
+    whatever commitments and proofs came with it [BCN13, O5]."""
     authentic: dict[Hash, bytes] = {}
     problems: list[str] = []
     wanted = set(task.wanted)
-    for claimed, unclaimed in _checks(task.candidates, wanted):
-        authentic.update(claimed)
-        for blob in unclaimed:
+    for verified, unverified in _verifications(task.offered, wanted):
+        authentic.update(verified)
+        for blob in unverified:
+            # Computing a commitment takes 36 ms: it ends with the last wanted blob.
             if authentic.keys() >= wanted:
                 break
             if not kzg.is_canonical(blob):
                 problems.append("a blob has an element that is no field element, or a wrong size")
                 continue
-            blob_hash = kzg.versioned_hash(kzg.commitment_of(blob))
+            blob_hash = kzg.versioned_hash(kzg.blob_to_commitment(blob))
             if blob_hash in wanted:
                 authentic[blob_hash] = blob
             else:
                 problems.append(f"a blob has the hash 0x{blob_hash.hex()}, which was not asked for")
-    contents = tuple(_decoded(blob_hash, blob) for blob_hash, blob in authentic.items())
+    contents = tuple(_decode(blob_hash, blob) for blob_hash, blob in authentic.items())
     return BlobsVerified(contents, tuple(problems))
 
 
-def _checks(candidates: Sequence[Candidate], wanted: set[Hash]) -> Iterator[tuple[dict[Hash, bytes], list[bytes]]]:
-    """For each way of checking: what it shows to be authentic, and what is left to be computed."""
-    proven, committed, rest = _by_evidence(candidates, wanted)
-    yield _by_proofs(proven)
-    yield _by_commitments(committed)
-    yield {}, [item.blob for item in rest]
+Verification = tuple[dict[Hash, bytes], list[bytes]]
+"""The blobs shown to be authentic by their hashes, and those whose commitments have to be computed."""
+
+
+def _verifications(offered: Sequence[OfferedBlob], wanted: set[Hash]) -> Iterator[Verification]:
+    """The results of each way to verify, the cheapest first."""
+    with_proof, with_commitment, bare = _by_evidence(offered, wanted)
+    yield _verify_proofs(with_proof)
+    yield _verify_commitments(with_commitment)
+    yield {}, [item.blob for item in bare]
 
 
 def _by_evidence(
-    candidates: Sequence[Candidate], wanted: set[Hash]
-) -> tuple[list[Candidate], list[Candidate], list[Candidate]]:
-    """Candidates with commitment and proof, with a commitment only, and with nothing of use. A commitment that is
-    not that of a wanted blob is of no use."""
-    groups: tuple[list[Candidate], list[Candidate], list[Candidate]] = ([], [], [])
-    for item in candidates:
-        useful = item.commitment is not None and kzg.versioned_hash(item.commitment) in wanted
-        groups[2 if not useful else 1 if item.proof is None else 0].append(item)
+    offered: Sequence[OfferedBlob], wanted: set[Hash]
+) -> tuple[list[OfferedBlob], list[OfferedBlob], list[OfferedBlob]]:
+    """The blobs with a wanted commitment and a proof, with a wanted commitment alone, and all others."""
+    groups: tuple[list[OfferedBlob], list[OfferedBlob], list[OfferedBlob]] = ([], [], [])
+    for item in offered:
+        is_wanted = item.commitment is not None and kzg.versioned_hash(item.commitment) in wanted
+        groups[2 if not is_wanted else 1 if item.proof is None else 0].append(item)
     return groups
 
 
-def _by_proofs(items: Sequence[Candidate]) -> tuple[dict[Hash, bytes], list[bytes]]:
-    """All proofs at once, then each by itself, to name the bad one."""
+def _verify_proofs(items: Sequence[OfferedBlob]) -> Verification:
+    """Verifies all proofs at once; if that fails, each by itself to find the bad ones."""
     if _proofs_hold(items):
-        return {_claim(item): item.blob for item in items}, []
-    good = {_claim(item): item.blob for item in items if _proofs_hold([item])}
-    return good, [item.blob for item in items if good.get(_claim(item)) != item.blob]
+        return {_claimed_hash(item): item.blob for item in items}, []
+    good = {_claimed_hash(item): item.blob for item in items if _proofs_hold([item])}
+    return good, [item.blob for item in items if good.get(_claimed_hash(item)) != item.blob]
 
 
-def _by_commitments(items: Sequence[Candidate]) -> tuple[dict[Hash, bytes], list[bytes]]:
-    """All commitments by one linear combination; where that fails each is computed."""
-    if len(items) > 1 and kzg.commitments_hold([i.blob for i in items], [i.commitment or b"" for i in items]):
-        return {_claim(item): item.blob for item in items}, []
+def _verify_commitments(items: Sequence[OfferedBlob]) -> Verification:
+    """Verifies all commitments at once; if that fails, or there is one only, they have to be computed."""
+    if len(items) > 1 and kzg.verify_commitments([i.blob for i in items], [i.commitment or b"" for i in items]):
+        return {_claimed_hash(item): item.blob for item in items}, []
     return {}, [item.blob for item in items]
 
 
-def _proofs_hold(items: Sequence[Candidate]) -> bool:
-    return kzg.proofs_hold(
+def _proofs_hold(items: Sequence[OfferedBlob]) -> bool:
+    return kzg.verify_proofs(
         [i.blob for i in items], [i.commitment or b"" for i in items], [i.proof or b"" for i in items]
     )
 
 
-def _claim(item: Candidate) -> Hash:
+def _claimed_hash(item: OfferedBlob) -> Hash:
     return kzg.versioned_hash(item.commitment or b"")
 
 
-def _decoded(blob_hash: Hash, blob: bytes) -> BlobContent:
+def _decode(blob_hash: Hash, blob: bytes) -> BlobContent:
     try:
         return BlobContent(blob_hash, decode_blob(blob), None)
     except BlobDataError as error:

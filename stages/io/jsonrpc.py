@@ -1,6 +1,7 @@
-"""A JSON-RPC 2.0 client over HTTP: one keep-alive session, bounded in requests, rate, time and bytes.
+"""A JSON-RPC 2.0 client over HTTP: one keep-alive session, bounded in concurrency, rate, time and bytes
+[LHD2, LHD16, LHD17].
 
-Error texts name an endpoint by host and port only: paths and user names may be credentials.
+Error texts show host and port of an endpoint alone: the rest of its URL may hold credentials.
 """
 
 import asyncio
@@ -18,10 +19,10 @@ T = TypeVar("T")
 Call = tuple[str, Sequence[Any]]
 
 SHORT_BODY = 1024
-"""An answer of at most so many bytes is decoded even when the caller wants it raw, to find an error in it."""
+"""A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
 
 LARGE_BODY = 64 << 10
-"""A request of more bytes is sent piece by piece, so that the event loop goes on meanwhile."""
+"""A request of more bytes is sent in pieces, so that it does not block the event loop."""
 
 MAX_BODY = 256 << 20
 _SHOWN = 160
@@ -38,8 +39,8 @@ class RpcFailure(Exception):
 
 
 class EndpointError(Exception):
-    """The endpoint is away, slow, or answers with something that is not JSON-RPC. `status` is the HTTP status if
-    there was one, `retry_after` the seconds it asked for."""
+    """The endpoint does not answer in time, or answers something else than JSON-RPC. `status` is the HTTP status, if
+    there was one; `retry_after` are the seconds of its Retry-After header."""
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(f"{endpoint}: {text}")
@@ -48,8 +49,8 @@ class EndpointError(Exception):
         self.retry_after = retry_after
 
 
-class TokenBucket:
-    """`rate` tokens a second, at most `burst` saved up; a rate of 0 is no limit."""
+class RateLimiter:
+    """A token bucket: `rate` tokens a second, at most `burst` of them saved up; a rate of 0 is no limit [LHD16]."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate
@@ -58,7 +59,7 @@ class TokenBucket:
         self._at: float | None = None
 
     def take(self, count: int, now: float) -> float:
-        """Takes `count` tokens, in debt if need be; the seconds to wait until they are there."""
+        """Takes `count` tokens, into debt if necessary; the seconds to wait until that is paid."""
         if self._rate <= 0:
             return 0.0
         if self._at is not None:
@@ -69,7 +70,7 @@ class TokenBucket:
 
 
 def endpoint_name(url: str) -> str:
-    """Host and port of a URL, fit to be shown."""
+    """Host and port of a URL, for logs and errors."""
     try:
         parsed = URL(url)
         return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
@@ -78,10 +79,10 @@ def endpoint_name(url: str) -> str:
 
 
 class JsonRpcClient:
-    """Calls one endpoint. Must be used from one event loop; `close` ends its connections.
+    """Calls one endpoint, from one event loop.
 
-    `headers` is asked for every request (fresh tokens). `timeout` in seconds per HTTP request, twice that for a
-    batch; `rate_limit` in calls a second, a batch counting as many as it holds."""
+    `headers` is called for every request, so that tokens are fresh. `timeout` is in seconds per HTTP request, twice
+    that for a batch; `rate_limit` in calls a second, where a batch counts as many as it holds."""
 
     def __init__(
         self,
@@ -101,13 +102,14 @@ class JsonRpcClient:
         self._max_concurrency = max(1, max_concurrency)
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
-        self._bucket = TokenBucket(rate_limit, self._max_batch)
+        self._limiter = RateLimiter(rate_limit, self._max_batch)
         self._slots = asyncio.Semaphore(self._max_concurrency)
         self._session: aiohttp.ClientSession | None = None
         self._last_id = 0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """The result of one call. Raises RpcFailure and EndpointError."""
+        """The result of one call. Raises RpcFailure if the server answers with an error, EndpointError if it does not
+        answer."""
         request_id, body = self._request(method, params)
         answer = self._decode(await self._post(body, 1, timeout or self._timeout))
         if not isinstance(answer, dict) or answer.get("id") not in (request_id, None):
@@ -115,7 +117,7 @@ class JsonRpcClient:
         return _result(answer, self.name, method)
 
     async def call_raw(self, method: str, *params: Any, timeout: float | None = None) -> bytes:
-        """The whole body of the answer, not decoded unless it is at most SHORT_BODY long and so may be an error."""
+        """The whole body of the response, not decoded unless it is at most SHORT_BODY long. Raises as `call`."""
         _, body = self._request(method, params)
         answer = await self._post(body, 1, timeout or self._timeout)
         if len(answer) <= SHORT_BODY:
@@ -126,14 +128,14 @@ class JsonRpcClient:
         return answer
 
     async def batch(self, calls: Sequence[Call]) -> list[Any]:
-        """Results and RpcFailures in the order of the calls, sent in as many requests as `max_batch` asks for.
-        A request that is refused as a whole raises RpcFailure."""
+        """Results and RpcFailures in the order of the calls, which are sent in batches of at most `max_batch`. Raises
+        RpcFailure if a batch is refused as a whole, and EndpointError."""
         parts = [calls[i : i + self._max_batch] for i in range(0, len(calls), self._max_batch)]
         results = await _all_or_none([self._batch_part(part) for part in parts])
         return [result for part in results for result in part]
 
     async def close(self) -> None:
-        """Closes the connections; a later call opens new ones."""
+        """Closes the connections; another call opens new ones."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -168,7 +170,7 @@ class JsonRpcClient:
 
     async def _post(self, body: bytes, tokens: int, timeout: float) -> bytes:
         async with self._slots:
-            wait = self._bucket.take(tokens, time.monotonic())
+            wait = self._limiter.take(tokens, time.monotonic())
             if wait > 0:
                 await asyncio.sleep(wait)
             try:
@@ -178,10 +180,11 @@ class JsonRpcClient:
                 raise EndpointError(self.name, f"no answer within {timeout:g} s") from None
 
     async def _exchange(self, body: bytes) -> bytes:
-        """One exchange; once more when an idle connection turns out to be closed by the other side."""
+        """One request, sent again if its idle connection turns out to be closed by the server."""
         try:
             try:
                 return await self._send(body)
+            # The server closed the idle connection while the request was on its way.
             except aiohttp.ServerDisconnectedError:
                 return await self._send(body)
         except aiohttp.ClientConnectorError as error:
@@ -193,9 +196,10 @@ class JsonRpcClient:
         headers = {"Content-Type": "application/json", **(self._headers() if self._headers else {})}
         data = body if len(body) <= LARGE_BODY else BytesIO(body)
         async with self._open().post(self._url, data=data, headers=headers, allow_redirects=False) as response:
+            # The body is read even of an error: it may hold an error object.
             answer = await self._read(response)
             if response.status != 200:
-                self._refused(response, answer)
+                self._raise_for_status(response, answer)
             return answer
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
@@ -209,9 +213,9 @@ class JsonRpcClient:
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _refused(self, response: aiohttp.ClientResponse, body: bytes) -> None:
-        """Raises what an HTTP status other than 200 means; an error object in the body counts as an answer unless
-        the server is overloaded or broken."""
+    def _raise_for_status(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+        """Raises RpcFailure for an error object in the body, unless the status says that the server is overloaded or
+        broken, and EndpointError otherwise."""
         status = response.status
         if status != 429 and status < 500:
             try:
@@ -274,10 +278,10 @@ def _shown(body: bytes) -> str:
 
 
 def why_not_connected(error: OSError) -> str:
-    """The reason of a connection that could not be made, in the system's words."""
+    """The system's text for a connection that could not be opened."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or type(error).__name__
 
 
 def _seconds(header: str | None) -> float | None:
-    """A Retry-After header given in seconds."""
+    """The seconds of a Retry-After header; None if it holds a date."""
     return float(header) if header is not None and header.isascii() and header.isdigit() else None

@@ -1,1 +1,1 @@
-"""Follows the L1 heads; fetches, verifies and filters L1 blocks."""
+"""Follows the L1 heads, and fetches, verifies and filters L1 blocks."""

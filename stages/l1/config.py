@@ -1,4 +1,4 @@
-"""What the l1 process is told at its start."""
+"""The l1 process's configuration."""
 
 import msgspec
 
@@ -6,10 +6,13 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class L1Config(msgspec.Struct, frozen=True):
-    """The options of `l1` and `l1.*` and `verifier.l1-confs`. Intervals in seconds (0 or less: no polling),
-    `rate_limit` in requests a second (0: none), `window` in L1 blocks ahead of the demand; `cache_size` counts
-    blocks (0: 3/2 of the sequencing window), `cache_bytes` bounds the same cache. With `runtime_config` the contracts'
-    runtime config is read at the start and every `runtime_config_interval` (0 or less: only then)."""
+    """The options of `l1` and `l1.*` and `verifier.l1-confs`. Intervals and `timeout` are in seconds.
+
+    `poll_interval` and `epoch_poll_interval`: 0 or less for no polling. `rate_limit`: requests a second, 0 for none.
+    `cache_size`: L1 blocks, 0 for 3/2 of the sequencing window; `cache_bytes` bounds the same cache. `window`: L1
+    blocks fetched ahead of derivation. `runtime_config`: read the unsafe block signer from L1 at the start and every
+    `runtime_config_interval`, 0 or less for at the start alone.
+    """
 
     endpoints: tuple[str, ...]
     rollup: RollupConfig

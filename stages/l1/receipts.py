@@ -1,9 +1,9 @@
-"""An L1 block's receipts, in JSON or raw, against the receipts root of its header (node-behaviour 10.3)."""
+"""Checks an L1 block's receipts, in JSON or raw, against the receipts root of its header [LHD13, LHD15]."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rollup_node.stages.l1.filter import Filter, wanted_events
+from rollup_node.stages.l1.filter import L1Filter, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity
 from rollup_node.stages.protocol.mpt import ordered_root
@@ -13,9 +13,9 @@ from rollup_node.stages.protocol.types import Log
 Json = Mapping[str, Any]
 
 
-def verified_logs(receipts: Any, block: VerifiedBlock, rules: Filter) -> tuple[Log, ...]:
-    """The deposit and config logs of a block whose receipts are verified, with their index in it. `receipts` is a list
-    of JSON objects or of raw hex, or an object that has the former in `receipts`."""
+def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> tuple[Log, ...]:
+    """The deposits and config updates in a block's receipts. `receipts` is a list of JSON objects or of raw hex, or an
+    object with such a list under `receipts`. Raises InvalidDataError where they are not the block's receipts."""
     if isinstance(receipts, dict):
         receipts = receipts.get("receipts")
     where = f"the receipts of block {block.header.number}"
@@ -30,7 +30,7 @@ def verified_logs(receipts: Any, block: VerifiedBlock, rules: Filter) -> tuple[L
         raise InvalidDataError(f"{where} are malformed: {error}") from None
     if ordered_root(encoded) != block.receipts_root:
         raise InvalidDataError(f"{where} do not match its receipts root")
-    return logs_of_receipts(encoded, wanted_events(rules))
+    return logs_of_receipts(encoded, wanted_events(l1_filter))
 
 
 def _encoded(item: Any, index: int) -> bytes:
@@ -42,19 +42,20 @@ def _encoded(item: Any, index: int) -> bytes:
 
 
 def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
-    """What the root does not cover: the fields that say where a receipt and its logs belong. Raw ones have none."""
+    """Checks what the root does not cover: the fields that say where a receipt and its logs belong. Raw ones have
+    none."""
     cumulative = logs = 0
     for index, receipt in enumerate(receipts):
         if isinstance(receipt, str):
             continue
-        _check_place(receipt, f"receipt {index}", index, block)
+        _check_position(receipt, f"receipt {index}", index, block)
         total = from_quantity(receipt.get("cumulativeGasUsed"))
         used = from_quantity(receipt.get("gasUsed"))
         if total - cumulative != used:
             raise InvalidDataError(f"receipt {index} has gas used {used}, expected {total - cumulative}")
         cumulative = total
         for log in receipt["logs"]:
-            _check_place(log, f"log {logs} of receipt {index}", index, block)
+            _check_position(log, f"log {logs} of receipt {index}", index, block)
             if from_quantity(log.get("logIndex")) != logs:
                 raise InvalidDataError(f"receipt {index} has log index {log['logIndex']}, expected {logs}")
             if log.get("removed"):
@@ -62,8 +63,8 @@ def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
             logs += 1
 
 
-def _check_place(item: Json, name: str, index: int, block: VerifiedBlock) -> None:
-    """Whether a receipt or log says that it belongs where it stands."""
+def _check_position(item: Json, name: str, index: int, block: VerifiedBlock) -> None:
+    """Raises InvalidDataError if a receipt or log names another block or transaction than its own."""
     wrong = [
         field
         for field, value in (("transactionIndex", index), ("blockNumber", block.header.number))

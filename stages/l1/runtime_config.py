@@ -1,5 +1,4 @@
-"""What L1's contracts say for now: the storage slots of the runtime config (node-behaviour 9.2), read out of the
-answers of eth_getProof or eth_getStorageAt."""
+"""Storage slots of the runtime config [RTC4], read out of responses to eth_getProof or eth_getStorageAt."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +9,11 @@ from rollup_node.stages.protocol.mpt import ProofError, verify_account, verify_s
 from rollup_node.stages.protocol.types import Address, Hash
 
 SIGNER_SLOT: Hash = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
-"""In the SystemConfig contract: the unsafe block signer."""
+"""Of the SystemConfig contract: the unsafe block signer."""
 
 
 def stored_value(answer: Any) -> bytes:
-    """The 32 bytes that eth_getStorageAt answers."""
+    """The 32 bytes of a response to eth_getStorageAt. Raises InvalidDataError if it is malformed."""
     try:
         value = from_hex(answer)
     except HexError as error:
@@ -25,7 +24,8 @@ def stored_value(answer: Any) -> bytes:
 
 
 def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) -> bytes:
-    """The 32 bytes that eth_getProof proves to be in a slot; zero where account or slot are proven absent."""
+    """The 32 bytes that a response to eth_getProof proves for a slot; zero where account or slot are proven absent.
+    Raises InvalidDataError if the proof does not hold."""
     try:
         found = _object(answer)
         account = verify_account(state_root, address, _nodes(found.get("accountProof")))

@@ -1,44 +1,45 @@
-"""The compute-heavy part of l1: an endpoint's answers about one L1 block, verified and cut down to what is needed."""
+"""Tasks of l1 for compute workers: verify an endpoint's responses about one L1 block and keep what is needed of it."""
 
 import msgspec
 
-from rollup_node.stages.l1.filter import Filter, split_logs
+from rollup_node.stages.l1.filter import L1Filter, split_logs
 from rollup_node.stages.l1.receipts import verified_logs
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, result_of, verify_block
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block
 from rollup_node.stages.protocol.types import L1Block
 
 
 class VerifyBlock(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlock"):
-    """`body` is the whole answer to eth_getBlockByNumber with full transactions, asked for `number`."""
+    """`body` is the response to eth_getBlockByNumber of `number` with full transactions. With `trust` hashes and roots
+    are not checked."""
 
     number: int
     body: bytes
     trust: bool
-    rules: Filter
+    l1_filter: L1Filter
 
 
 class VerifyReceipts(msgspec.Struct, frozen=True, array_like=True, tag="VerifyReceipts"):
-    """`body` is the whole answer to a receipts method, or a like object made of several answers."""
+    """`body` is the response to a method for all receipts of the block, or one of the same form made of several."""
 
     block: VerifiedBlock
     body: bytes
-    rules: Filter
+    l1_filter: L1Filter
 
 
 class Verified(msgspec.Struct, frozen=True, array_like=True, tag="Verified"):
-    """All that derivation needs of the block."""
+    """The verified block, with all that derivation needs of it."""
 
     block: L1Block
 
 
 class NeedsReceipts(msgspec.Struct, frozen=True, array_like=True, tag="NeedsReceipts"):
-    """The bloom does not exclude logs that matter: the receipts are needed as well."""
+    """The bloom does not exclude deposits or config updates, so the receipts have to be verified as well."""
 
     block: VerifiedBlock
 
 
 class Invalid(msgspec.Struct, frozen=True, array_like=True, tag="Invalid"):
-    """The endpoint's data are wrong, and why."""
+    """The endpoint's data are wrong."""
 
     reason: str
 
@@ -51,19 +52,19 @@ def run(task: Task) -> Result:
     """Verifies; never raises for bad data."""
     try:
         if isinstance(task, VerifyBlock):
-            return _block(task)
-        return _receipts(task)
+            return _verify_block(task)
+        return _verify_receipts(task)
     except InvalidDataError as error:
         return Invalid(str(error))
 
 
-def _block(task: VerifyBlock) -> Result:
-    block = verify_block(result_of(task.body), task.number, task.trust, task.rules)
+def _verify_block(task: VerifyBlock) -> Result:
+    block = verify_block(parse_result(task.body), task.number, task.trust, task.l1_filter)
     if block.needs_receipts:
         return NeedsReceipts(block)
     return Verified(L1Block(block.header, block.inbox, (), ()))
 
 
-def _receipts(task: VerifyReceipts) -> Result:
-    deposits, updates = split_logs(verified_logs(result_of(task.body), task.block, task.rules))
+def _verify_receipts(task: VerifyReceipts) -> Result:
+    deposits, updates = split_logs(verified_logs(parse_result(task.body), task.block, task.l1_filter))
     return Verified(L1Block(task.block.header, task.block.inbox, deposits, updates))

@@ -1,4 +1,4 @@
-"""An endpoint's L1 block against its own hash: header, transactions and withdrawals (node-behaviour 10.3)."""
+"""Checks an endpoint's L1 block against its own hash: header, transactions and withdrawals [LHD10, LHD11, LHD14]."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.stages.l1.filter import Filter, bloom_excludes_logs
-from rollup_node.stages.protocol.hashes import withdrawals_root
+from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_logs
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash, l1_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.inbox import inbox_transactions
@@ -16,18 +15,18 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import U64_MASK, Hash, InboxTransaction, L1BlockRef, L1Header
+from rollup_node.stages.protocol.withdrawals import withdrawals_root
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)
 
 
 class InvalidDataError(ValueError):
-    """What the endpoint gave is not what the block's hash commits to; the text says where."""
+    """An endpoint's data are malformed, or not what the block's hash commits to; the text says where."""
 
 
 class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
-    """A block whose transactions are verified. `transaction_hashes` are needed, and filled, only where the receipts
-    have to be looked at."""
+    """A block whose header and transactions are verified. `transaction_hashes` are empty unless `needs_receipts`."""
 
     header: L1Header
     inbox: tuple[InboxTransaction, ...]
@@ -36,8 +35,8 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
     transaction_hashes: tuple[Hash, ...]
 
 
-def result_of(body: bytes) -> Any:
-    """The result in a JSON-RPC answer."""
+def parse_result(body: bytes) -> Any:
+    """The result in a JSON-RPC response. Raises InvalidDataError if it holds an error, or is not JSON-RPC."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -50,7 +49,7 @@ def result_of(body: bytes) -> Any:
 
 
 def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
-    """A block's header and hash. With `trust` the hash is taken as claimed."""
+    """A JSON-RPC block's header and hash; with `trust` the hash is not recomputed. Raises InvalidDataError."""
     if not isinstance(block, dict):
         raise InvalidDataError("the answer is not a block")
     try:
@@ -65,60 +64,61 @@ def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
     return header, claimed
 
 
-def block_ref(block: Any, trust: bool) -> L1BlockRef:
-    """The reference to a block whose header is verified."""
+def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
+    """The reference of a JSON-RPC block, after `verify_header`."""
     header, block_hash = verify_header(block, trust)
     return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
 
 
-def verify_block(block: Any, number: int, trust: bool, rules: Filter) -> VerifiedBlock:
-    """A block with full transactions, checked and filtered. With `trust` hash and roots are not checked."""
+def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> VerifiedBlock:
+    """The block of that number from a JSON-RPC block with full transactions, cut down by the filter. With `trust` hash
+    and roots are not checked. Raises InvalidDataError."""
     header, block_hash = verify_header(block, trust)
     if header.number != number:
         raise InvalidDataError(f"asked for block {number}, got block {header.number}")
+    # Messages carry it in 64 bits, which no real fee exceeds.
     if header.base_fee is not None and header.base_fee > U64_MASK:
         raise InvalidDataError(f"block {number} has base fee {header.base_fee}, which has more than 64 bits")
     transactions = _list_of(block, "transactions", number)
-    encoded = [_encoded(tx, place, number, trust) for place, tx in enumerate(transactions)]
+    encoded = [_encoded(tx, index, number, trust) for index, tx in enumerate(transactions)]
     if not trust:
         if ordered_root(encoded) != header.transactions_root:
             raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
         _check_withdrawals(block, header)
-    needs_receipts = _needs_receipts(header, bool(encoded), trust, rules)
+    needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filter)
     return VerifiedBlock(
         header=l1_header(header, block_hash),
-        inbox=inbox_transactions(encoded, rules.inbox, rules.chain_id),
+        inbox=inbox_transactions(encoded, l1_filter.inbox, l1_filter.chain_id),
         receipts_root=header.receipts_root,
         needs_receipts=needs_receipts,
-        transaction_hashes=_hashes(transactions, encoded, trust) if needs_receipts else (),
+        transaction_hashes=_transaction_hashes(transactions, encoded, trust) if needs_receipts else (),
     )
 
 
-def _needs_receipts(header: Header, any_transactions: bool, trust: bool, rules: Filter) -> bool:
-    """Whether the receipts may hold something. A trusted bloom of nothing but zeros is not believed: there are
-    endpoints that do not fill it in."""
+def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filter: L1Filter) -> bool:
+    """Whether the receipts may hold deposits or config updates. Raises InvalidDataError if an empty block claims
+    receipts."""
     if not any_transactions:
         if not trust and header.receipts_root != EMPTY_ROOT:
             raise InvalidDataError(f"block {header.number} has no transactions but a receipts root that is not empty")
         return False
     if trust and header.logs_bloom == _NO_LOGS:
-        return True
-    return not bloom_excludes_logs(header.logs_bloom, rules)
+        return True  # some endpoints leave the bloom empty, which the hash does not show where it is not checked
+    return not bloom_excludes_logs(header.logs_bloom, l1_filter)
 
 
-def _encoded(tx: Json, place: int, number: int, trust: bool) -> bytes:
-    """A transaction's bytes; nothing for one of an unknown type where the endpoint is trusted, as it cannot be one
-    to the inbox that counts (derivation-rules F1)."""
+def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
+    """A transaction's bytes; with `trust` empty for an unknown type, which is ignored in the inbox anyway [BF1]."""
     try:
         if trust and from_quantity(tx.get("type") or "0x0") not in KNOWN_TYPES:
             return b""
         return transaction_from_json(tx)
     except (TransactionError, HexError) as error:
-        raise InvalidDataError(f"transaction {place} of block {number}: {error}") from None
+        raise InvalidDataError(f"transaction {index} of block {number}: {error}") from None
 
 
 def _check_withdrawals(block: Json, header: Header) -> None:
-    """The withdrawals, where they are given: nothing is made of them, so an endpoint may leave them out."""
+    """Checks the withdrawals against their root; an endpoint may leave them out, as nothing reads them [HSH8]."""
     if block.get("withdrawals") is None:
         return
     if header.withdrawals_root is None:
@@ -131,7 +131,7 @@ def _check_withdrawals(block: Json, header: Header) -> None:
         raise InvalidDataError(f"the withdrawals of block {header.number} do not match its withdrawals root")
 
 
-def _hashes(transactions: list[Json], encoded: list[bytes], trust: bool) -> tuple[Hash, ...]:
+def _transaction_hashes(transactions: list[Json], encoded: list[bytes], trust: bool) -> tuple[Hash, ...]:
     if not trust:
         return tuple(keccak256(raw) for raw in encoded)
     try:

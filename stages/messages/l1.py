@@ -13,7 +13,7 @@ class L1Heads(Message, frozen=True, tag="L1Heads"):
 
 
 class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
-    """What L1's contracts say at present: the signer of unsafe blocks (zero address: none is set)."""
+    """The runtime config as L1's contracts hold it now [RTC4]; the zero address if no unsafe block signer is set."""
 
     unsafe_block_signer: Address
 

@@ -1,10 +1,10 @@
-"""Fixed accounts and contracts of the rollup protocol (attributes-rules 0.2)."""
+"""Fixed accounts and contracts of the rollup protocol [CST10 to CST19]."""
 
 from rollup_node.stages.protocol.types import Address
 
 
 def predeploy(low: int) -> Address:
-    """0x42000000000000000000000000000000000000xx: the L2 system contract of that number."""
+    """The predeploy 0x42000000000000000000000000000000000000xx, whose last byte is `low`."""
     return b"\x42" + bytes(18) + low.to_bytes(1, "big")
 
 
@@ -17,4 +17,3 @@ L2_TO_L1_MESSAGE_PASSER = predeploy(0x16)
 PROXY_ADMIN = predeploy(0x18)
 OPERATOR_FEE_VAULT = predeploy(0x1B)
 ETH_LIQUIDITY = predeploy(0x25)
-CONDITIONAL_DEPLOYER = predeploy(0x2C)

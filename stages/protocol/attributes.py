@@ -1,5 +1,4 @@
-"""Payload attributes: what the engine must build a block from, for derivation and the sequencer alike
-(attributes-rules 4)."""
+"""Payload attributes for derivation and sequencer: what the engine builds a block from [ATT4 to ATT33]."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,17 +15,17 @@ from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, config_of_block, fee_scalars
+from rollup_node.stages.protocol.system_config import ScalarError, apply_updates, fee_scalars, system_config_of_block
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 
 
 class OriginMismatchError(ResetError):
-    """The L1 block to build on does not follow from the parent's."""
+    """The L1 origin does not follow from the parent's, or is younger than the block [ATT5, ATT6, ATT7]."""
 
 
-class DepositsRefusedError(CriticalError):
-    """Some of the portal's logs do not decode; `failures` says which."""
+class UndecodableDepositsError(CriticalError):
+    """Some of the portal's logs do not decode [DEP15]."""
 
     def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
         described = "; ".join(f"log {each.log_index}: {each.text[:200]}" for each in failures[:3])
@@ -34,12 +33,12 @@ class DepositsRefusedError(CriticalError):
         self.failures = failures
 
 
-class L1InfoRefusedError(CriticalError):
-    """The system config in force cannot be told to L2."""
+class L1InfoCreationError(CriticalError):
+    """The system config has a fee scalar that the L1 attributes cannot carry [SYS7]."""
 
 
-class Prepared(NamedTuple):
-    """A template of attributes without user transactions, and the system config it was made with."""
+class PreparedAttributes(NamedTuple):
+    """Attributes without transactions of a batch or of the pool, and the system config that they were made with."""
 
     attributes: PayloadAttributes
     config: SystemConfig
@@ -53,16 +52,17 @@ def prepare_attributes(
     epoch: L1Header,
     deposits: Iterable[Log],
     config_updates: Iterable[Log],
-) -> Prepared:
-    """Attributes of the block after `parent` with L1 origin `epoch`: its deposits, and `no_tx_pool` set.
+) -> PreparedAttributes:
+    """The attributes of the block after `parent` with L1 origin `epoch`: all its deposits, and `no_tx_pool` set.
 
-    `parent_config` is the one that stands in the parent (3.4). The logs are the epoch's; they count only if it is new
-    to the chain. Raises OriginMismatchError, DepositsRefusedError or L1InfoRefusedError."""
+    `parent_config` is the system config read back from the parent [SYS27]. The logs are those of the epoch; they count
+    in its first block only [SYS24]. Raises OriginMismatchError, UndecodableDepositsError and L1InfoCreationError."""
     schedule = config.schedule()
     timestamp = parent.timestamp + config.block_time
     users: tuple[bytes, ...] = ()
     in_force, sequence_number = parent_config, parent.sequence_number + 1
     if parent.l1_origin.number != epoch.number:
+        # That the number grows by one follows from the hash link [ATT5].
         if epoch.parent_hash != parent.l1_origin.hash:
             raise OriginMismatchError(
                 f"cannot create new block with L1 origin {epoch.ref} (parent 0x{epoch.parent_hash.hex()})"
@@ -70,7 +70,7 @@ def prepare_attributes(
             )
         users, failures = user_deposits(deposits, epoch.hash)
         if failures:
-            raise DepositsRefusedError(failures)
+            raise UndecodableDepositsError(failures)
         in_force, _ = apply_updates(parent_config, config_updates, schedule.l1(epoch.timestamp))
         sequence_number = 0
     elif parent.l1_origin.hash != epoch.hash:
@@ -85,7 +85,7 @@ def prepare_attributes(
     layout = schedule.l1_info_format(timestamp)
     info = _l1_info(config, l1_chain, layout, in_force, epoch, sequence_number)
     first = l1_info_deposit(info, layout, schedule.l2(timestamp).system_deposits)
-    return Prepared(_template(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
+    return PreparedAttributes(_attributes(config, schedule, timestamp, in_force, epoch, (first, *users)), in_force)
 
 
 def _l1_info(
@@ -96,11 +96,11 @@ def _l1_info(
     epoch: L1Header,
     sequence_number: int,
 ) -> L1Info:
-    """Every value that any layout may want, by 2.3; the packed scalars only where they are."""
+    """The values of all layouts [LIN17 to LIN22]; the separate fee scalars only for a packed layout."""
     try:
         scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
     except ScalarError as error:
-        raise L1InfoRefusedError(f"failed to create l1InfoTx: {error}") from None
+        raise L1InfoCreationError(f"failed to create l1InfoTx: {error}") from None
     return L1Info(
         number=epoch.number,
         timestamp=epoch.timestamp,
@@ -113,13 +113,14 @@ def _l1_info(
         base_fee_scalar=scalars[0],
         blob_base_fee_scalar=scalars[1],
         blob_base_fee=l1_blob_base_fee(l1_chain, epoch, config.pectra_blob_schedule_time),
+        # The operator fee word: 20 unused bytes, scalar, constant [SYS1].
         operator_fee_scalar=int.from_bytes(in_force.operator_fee_params[20:24], "big"),
         operator_fee_constant=int.from_bytes(in_force.operator_fee_params[24:32], "big"),
         da_footprint_gas_scalar=in_force.da_footprint_gas_scalar or DEFAULT_DA_FOOTPRINT_GAS_SCALAR,
     )
 
 
-def _template(
+def _attributes(
     config: RollupConfig,
     schedule: ForkSchedule,
     timestamp: int,
@@ -139,27 +140,28 @@ def _template(
         parent_beacon_root=(epoch.parent_beacon_root or ZERO_HASH) if rules.beacon_root else None,
         transactions=deposits,
         no_tx_pool=True,
-        gas_limit=gas_limit & U64_MASK,
+        gas_limit=gas_limit & U64_MASK,  # op-node's sum wraps
         eip1559_params=in_force.eip1559_params if rules.eip1559_params else None,
         min_base_fee=in_force.min_base_fee if rules.min_base_fee else None,
     )
 
 
 def with_transactions(attributes: PayloadAttributes, transactions: Iterable[bytes]) -> PayloadAttributes:
-    """The attributes with a batch's transactions after the deposits."""
+    """The attributes with a batch's transactions after the deposits [ATT9]."""
     return msgspec.structs.replace(attributes, transactions=(*attributes.transactions, *transactions))
 
 
-def config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
-    """The system config that will stand in block `number` once an engine has built it from these attributes.
+def system_config_after(config: RollupConfig, attributes: PayloadAttributes, number: int) -> SystemConfig:
+    """The system config that will be read back from block `number` once an engine has built it from these attributes.
 
-    It is not always the one they were made with: what the block cannot carry is forgotten (3.4)."""
+    It may differ from the one they were made with: values that the block cannot carry are lost [SYS40 to SYS44].
+    Raises CriticalError if the rollup config lacks the EIP-1559 constants."""
     extra_data = b""
     if attributes.eip1559_params is not None:
         if config.chain_op_config is None:
             raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
         extra_data = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
-    return config_of_block(
+    return system_config_of_block(
         config,
         number=number,
         block_hash=ZERO_HASH,
@@ -170,15 +172,15 @@ def config_after(config: RollupConfig, attributes: PayloadAttributes, number: in
     )
 
 
-# --- deposits-only replacement (4.5) -------------------------------------------------------------------------------
+# --- deposits-only replacement -------------------------------------------------------------------------------------
 
 
 def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:
-    """The same attributes without the batch's transactions."""
+    """The same attributes without every transaction that is no deposit [ATT36]."""
     kept = tuple(transaction for transaction in attributes.transactions if is_deposit(transaction))
     return msgspec.structs.replace(attributes, transactions=kept)
 
 
 def is_deposits_only(attributes: PayloadAttributes) -> bool:
-    """Whether nothing would be left out by `deposits_only`."""
+    """Whether all transactions are deposits, as in a list without any [ATT41]."""
     return all(map(is_deposit, attributes.transactions))

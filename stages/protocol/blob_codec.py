@@ -1,5 +1,4 @@
-"""From a blob to the data a batcher put into it (derivation-rules 4.4): 4,096 elements of 32 bytes, of which 254 bits
-each carry data."""
+"""The data that a batcher encodes into a blob of 4,096 field elements, of which it uses 254 bits each [BL1 to BL8]."""
 
 BLOB_SIZE = 131_072
 MAX_DATA = 130_044
@@ -13,15 +12,15 @@ _TOP_BITS = bytes(byte & 0xC0 for byte in range(256))
 
 
 class BlobDataError(ValueError):
-    """The blob holds no data in this encoding; `rule` is the rule it breaks."""
+    """The blob is not encoded by the rules; `rule` is the id of the violated one."""
 
-    def __init__(self, rule: str, problem: str) -> None:
-        super().__init__(f"{problem} (rule {rule})")
+    def __init__(self, rule: str, text: str) -> None:
+        super().__init__(f"{text} (rule {rule})")
         self.rule = rule
 
 
 def decode_blob(blob: bytes) -> bytes:
-    """The data of a blob of 131,072 bytes, at most 130,044 bytes; BlobDataError if it is not encoded by the rules."""
+    """The data of a blob of 131,072 bytes, at most 130,044 bytes. Raises BlobDataError."""
     if len(blob) != BLOB_SIZE:
         raise BlobDataError("BL", f"a blob of {len(blob)} bytes")
     if blob[1] != VERSION:
@@ -29,6 +28,7 @@ def decode_blob(blob: bytes) -> bytes:
     length = int.from_bytes(blob[2:5], "big")
     if length > MAX_DATA:
         raise BlobDataError("BL2", f"blob claims {length} bytes of data, at most {MAX_DATA} fit")
+    # Round 0 is always decoded; it carries four bytes less, which hold version and length [BL4].
     rounds = 1 + max(0, -(-(length - _FIRST_ROUND_DATA) // _ROUND_DATA))
     used = blob[: rounds * _ROUND]
     _check_top_bits(used)
@@ -41,6 +41,7 @@ def decode_blob(blob: bytes) -> bytes:
 
 
 def _check_top_bits(used: bytes) -> None:
+    # Element 0 is exempt [BL3].
     heads = used[_ELEMENT::_ELEMENT].translate(_TOP_BITS)
     if any(heads):
         element = 1 + next(index for index, head in enumerate(heads) if head)
@@ -48,7 +49,8 @@ def _check_top_bits(used: bytes) -> None:
 
 
 def _unpacked(used: bytes) -> bytes:
-    """The bytes of whole rounds: three joined bytes take the place of four six-bit heads."""
+    """The output of whole rounds [BL5]: the first bytes of four elements hold six bits each, which form three bytes."""
+    # The first bytes of all rounds at once, as four large numbers: 1,024 rounds cost six operations.
     a, b, c, d = (int.from_bytes(used[start::_ROUND], "big") for start in range(0, _ROUND, _ELEMENT))
     rounds = len(used) // _ROUND
     low, middle, nibble = (int.from_bytes(bytes((mask,)) * rounds, "big") for mask in (0x3F, 0x30, 0x0F))

@@ -1,28 +1,29 @@
-"""L2 blocks as references and payloads, from what an engine sealed and from JSON-RPC (attributes-rules 4.6, 4.7)."""
+"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT43 to ATT45]."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, shown
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.system_config import config_of_block
+from rollup_node.stages.protocol.system_config import system_config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 
 
 class BlockError(ValueError):
-    """The block is not one of this rollup, or its JSON is malformed."""
+    """The block does not belong to this rollup, or its JSON is malformed."""
 
 
-def block_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
-    """The reference of a sealed block; BlockError where it has no L1 info or is a foreign genesis."""
+def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
+    """The reference of a sealed block. Raises BlockError if its L1 attributes are unreadable, or if it is another
+    genesis block [ATT44, ATT45]."""
     genesis = config.genesis
     if payload.block_number == genesis.l2.number:
         return _genesis_ref(config, payload.block_hash, payload.parent_hash, payload.timestamp)
@@ -40,9 +41,9 @@ def block_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2B
     )
 
 
-def config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
-    """The system config that stands in a sealed block; system_config.BlockConfigError if it has none."""
-    return config_of_block(
+def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
+    """The system config that a sealed block carries. Raises system_config.BlockConfigError if it carries none."""
+    return system_config_of_block(
         config,
         number=payload.block_number,
         block_hash=payload.block_hash,
@@ -53,21 +54,21 @@ def config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> System
     )
 
 
-def sealed_problem(config: RollupConfig, payload: ExecutionPayload) -> str | None:
-    """Why a payload that an engine has sealed cannot be a block of this rollup, or None (4.6)."""
+def sealed_payload_error(config: RollupConfig, payload: ExecutionPayload) -> str | None:
+    """Why a payload that an engine sealed is no valid block of this rollup, or None [ATT43]."""
     transactions = payload.transactions
     if not transactions:
         return "the block has no transactions, not even L1 info"
     if not is_deposit(transactions[0]):
         return "the block's first transaction is no deposit"
-    last_deposit = max(place for place, each in enumerate(transactions) if is_deposit(each))
-    for place, each in enumerate(transactions):
+    last_deposit = max(index for index, each in enumerate(transactions) if is_deposit(each))
+    for index, each in enumerate(transactions):
         if not each:
-            return f"transaction {place} is empty"
-        if place < last_deposit and not is_deposit(each):
-            return f"deposit transaction {last_deposit} stands after transaction {place}, which is none"
+            return f"transaction {index} is empty"
+        if index < last_deposit and not is_deposit(each):
+            return f"deposit transaction {last_deposit} stands after transaction {index}, which is none"
     try:
-        block_ref_of_payload(config, payload)
+        l2_ref_of_payload(config, payload)
     except BlockError as error:
         return str(error)
     return None
@@ -86,14 +87,8 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
 # --- JSON-RPC ------------------------------------------------------------------------------------------------------
 
 
-def l1_ref_from_json(block: Any) -> L1BlockRef:
-    """The reference of an L1 block; its hash is taken as given."""
-    header, block_hash = _header_and_hash(block)
-    return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
-
-
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
-    """The reference of an L2 block with full transactions; its hash is taken as given."""
+    """The reference of a JSON-RPC block with full transactions, whose hash is not verified. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if header.number == config.genesis.l2.number:
         return _genesis_ref(config, block_hash, header.parent_hash, header.timestamp)
@@ -107,7 +102,7 @@ def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
 
 
 def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayload:
-    """The payload of an L2 block with full transactions. With `verify` the hash is computed and compared."""
+    """The payload of a JSON-RPC block with full transactions; with `verify` its hash is checked. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if block.get("withdrawals"):
         raise BlockError(f"block {header.number}: an L2 block has no withdrawals")
@@ -122,9 +117,9 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
 
 
 def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[bytes, ...]) -> ExecutionPayload:
-    """A block as the payload it was sealed as."""
+    """The payload of the block with this header, hash and encoded transactions."""
     root = header.withdrawals_root
-    says_nothing = root == EMPTY_ROOT and header.requests_hash is None
+    is_empty_list = root == EMPTY_ROOT and header.requests_hash is None  # not a storage root [HSH17]
     return ExecutionPayload(
         parent_hash=header.parent_hash,
         fee_recipient=header.miner,
@@ -143,14 +138,14 @@ def payload_of_header(header: Header, block_hash: Hash, transactions: tuple[byte
         withdrawals=root is not None,
         blob_gas_used=header.blob_gas_used,
         excess_blob_gas=header.excess_blob_gas,
-        withdrawals_root=None if says_nothing else root,
+        withdrawals_root=None if is_empty_list else root,
         parent_beacon_root=header.parent_beacon_root,
     )
 
 
 def _header_and_hash(block: Any) -> tuple[Header, Hash]:
     if not isinstance(block, dict):
-        raise BlockError(f"expected a block object, got {shown(block)}")
+        raise BlockError(f"expected a block object, got {short_repr(block)}")
     try:
         return header_from_json(block), hash_from_hex(block.get("hash"))
     except (HeaderError, HexError) as error:

@@ -1,6 +1,4 @@
-"""Logs blooms: a header whose bloom excludes an address or topic proves that no log has it."""
-
-from collections.abc import Iterable
+"""Logs blooms: a header whose bloom excludes an address or topic proves that none of its block's logs has it."""
 
 from rollup_node.stages.protocol.keccak import keccak256
 
@@ -8,7 +6,7 @@ _BITS = 2048
 
 
 def bloom_mask(value: bytes) -> int:
-    """The three bits that a log's address or topic sets, as a 2048-bit number."""
+    """The (at most) three bits that an address or topic of a log sets, as a 2048-bit number."""
     digest = keccak256(value)
     mask = 0
     for at in (0, 2, 4):
@@ -16,15 +14,7 @@ def bloom_mask(value: bytes) -> int:
     return mask
 
 
-def bloom_of(values: Iterable[bytes]) -> bytes:
-    """The bloom of these addresses and topics."""
-    bits = 0
-    for value in values:
-        bits |= bloom_mask(value)
-    return bits.to_bytes(256, "big")
-
-
 def may_have(bloom: bytes, *masks: int) -> bool:
-    """Whether the bloom has all bits of all masks; False is a proof that nothing with them was logged."""
+    """Whether the bloom has all bits of all masks; False proves that no log has all of them."""
     bits = int.from_bytes(bloom, "big")
     return all(bits & mask == mask for mask in masks)

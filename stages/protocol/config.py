@@ -1,4 +1,4 @@
-"""The chain's constants (`rollup.json`) and the system config that L1 events change."""
+"""The rollup config, which holds a chain's constants (`rollup.json`), and the system config, which L1 events change."""
 
 from functools import cached_property, lru_cache
 
@@ -9,8 +9,8 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Address, 
 
 
 class SystemConfig(msgspec.Struct, frozen=True, array_like=True):
-    """Values in force for a block (attributes-rules 3.1). `scalar` is the raw word; `eip1559_params` is
-    denominator and elasticity, four bytes each, both zero for the chain's constants."""
+    """The values in force for an L2 block [SYS1]. `scalar` is the raw word; `eip1559_params` are denominator and
+    elasticity, four bytes each, both zero for the chain's constants [SYS39]."""
 
     batcher: Address
     overhead: Hash
@@ -23,7 +23,7 @@ class SystemConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Genesis(msgspec.Struct, frozen=True, array_like=True):
-    """Where the rollup starts on both chains; `l2_time` in seconds."""
+    """The blocks at which the rollup starts; `l2_time` in seconds."""
 
     l1: BlockId
     l2: BlockId
@@ -32,7 +32,7 @@ class Genesis(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChainOpConfig(msgspec.Struct, frozen=True, array_like=True):
-    """The chain's EIP-1559 constants."""
+    """The chain's EIP-1559 constants [ATT23]."""
 
     eip1559_elasticity: int
     eip1559_denominator: int
@@ -40,7 +40,7 @@ class ChainOpConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
-    """Alternative data availability; windows in L1 blocks."""
+    """Alt-DA (alternative data availability); windows in L1 blocks."""
 
     challenge_contract: Address | None
     commitment_type: str
@@ -49,8 +49,9 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """A chain's parameters (node-behaviour 2.8). Times in seconds, windows and timeouts in L1 blocks; a fork
-    that is absent from `fork_times` never activates. `dependency_set_size` counts chains and is no part of the file."""
+    """A chain's parameters [OPT28]. Times in seconds, windows and timeouts in L1 blocks; a fork that is absent from
+    `fork_times` never activates. `dependency_set_size` is the number of chains in the dependency set [UPG19], which is
+    not part of the file."""
 
     genesis: Genesis
     block_time: int
@@ -71,7 +72,7 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
     dependency_set_size: int = 1
 
     def schedule(self) -> ForkSchedule:
-        """The fork table laid over this chain's times."""
+        """The fork table applied to this chain's times."""
         return self._schedule
 
     @cached_property
@@ -80,12 +81,13 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _schedule(times, self.block_time, self.channel_timeout, self.max_sequencer_drift)
 
     def block_number_at(self, timestamp: int) -> int:
-        """The L2 block number of a timestamp, rounded down; raises ValueError before genesis."""
+        """The L2 block number of a time in seconds, rounded down [CFG32]. Raises ValueError before genesis."""
         if timestamp < self.genesis.l2_time:
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
 
 
+# Configs that come in messages are equal and not identical, so the schedules are shared by their values.
 @lru_cache(maxsize=32)
 def _schedule(
     times: tuple[tuple[str, int], ...], block_time: int, channel_timeout: int, max_sequencer_drift: int

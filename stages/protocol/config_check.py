@@ -1,7 +1,7 @@
-"""Is a chain configuration usable? The checks of attributes-rules 8.1 in their order, with their texts."""
+"""Checks of the rollup config in op-node's order and with its texts [CFG1 to CFG25]."""
 
 from rollup_node.stages.protocol.config import AltDaConfig, RollupConfig
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
 
 KECCAK_COMMITMENT = "KeccakCommitment"
@@ -11,28 +11,29 @@ MISSING_L2_CHAIN_ID = "L2 chain ID must not be nil"
 
 
 class ConfigError(ValueError):
-    """The configuration cannot be used; the text says why, in one line."""
+    """The rollup config is malformed or violates a check; the text is one line."""
 
 
 def check_config(config: RollupConfig) -> None:
-    """Raises ConfigError with the first violated rule."""
-    problem = (
-        _problem_of_parameters(config)
-        or _problem_of_genesis(config)
-        or _problem_of_addresses(config)
-        or _problem_of_chain_ids(config)
-        or (_problem_of_alt_da(config.alt_da) if config.alt_da is not None else None)
-        or fork_order_problem(config.fork_times, config.genesis.l2_time)
+    """Raises ConfigError for the first violated check."""
+    error = (
+        _parameters_error(config)
+        or _genesis_error(config)
+        or _addresses_error(config)
+        or _chain_ids_error(config)
+        or (_alt_da_error(config.alt_da) if config.alt_da is not None else None)
+        or fork_order_error(config.fork_times, config.genesis.l2_time)
     )
-    if problem is not None:
-        raise ConfigError(problem)
+    if error is not None:
+        raise ConfigError(error)
 
 
-def _first(*rules: tuple[bool, str]) -> str | None:
-    return next((text for violated, text in rules if violated), None)
+def _first(*checks: tuple[bool, str]) -> str | None:
+    """The text of the first violated check."""
+    return next((text for violated, text in checks if violated), None)
 
 
-def _problem_of_parameters(config: RollupConfig) -> str | None:
+def _parameters_error(config: RollupConfig) -> str | None:
     return _first(
         (config.block_time == 0, "block time cannot be 0"),
         (config.channel_timeout == 0, "channel timeout must be set, this should cover at least a L1 block time"),
@@ -41,7 +42,7 @@ def _problem_of_parameters(config: RollupConfig) -> str | None:
     )
 
 
-def _problem_of_genesis(config: RollupConfig) -> str | None:
+def _genesis_error(config: RollupConfig) -> str | None:
     genesis, system = config.genesis, config.genesis.system_config
     same = "achievement get! rollup inception: L1 and L2 genesis cannot be the same"
     return _first(
@@ -55,14 +56,14 @@ def _problem_of_genesis(config: RollupConfig) -> str | None:
     )
 
 
-def _problem_of_addresses(config: RollupConfig) -> str | None:
+def _addresses_error(config: RollupConfig) -> str | None:
     return _first(
         (config.batch_inbox == ZERO_ADDRESS, "missing batch inbox address"),
         (config.deposit_contract == ZERO_ADDRESS, "missing deposit contract address"),
     )
 
 
-def _problem_of_chain_ids(config: RollupConfig) -> str | None:
+def _chain_ids_error(config: RollupConfig) -> str | None:
     return _first(
         (config.l1_chain_id == config.l2_chain_id, "L1 and L2 chain IDs must be different"),
         (config.l1_chain_id < 1, "L1 chain ID must be non-zero and positive"),
@@ -70,7 +71,7 @@ def _problem_of_chain_ids(config: RollupConfig) -> str | None:
     )
 
 
-def _problem_of_alt_da(alt_da: AltDaConfig) -> str | None:
+def _alt_da_error(alt_da: AltDaConfig) -> str | None:
     kind = alt_da.commitment_type
     has_contract = alt_da.challenge_contract not in (None, ZERO_ADDRESS)
     return _first(

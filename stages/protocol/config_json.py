@@ -1,5 +1,4 @@
-"""`rollup.json`: the chain configuration as text (node-behaviour 2.8). Reading takes the keys of every version of
-the format; writing gives the one form that `optimism_rollupConfig` answers with."""
+"""The rollup config as JSON, in `rollup.json` and in `optimism_rollupConfig` [OPT28, OPT29, OPT30]."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,43 +7,43 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.config import AltDaConfig, ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_check import MISSING_L1_CHAIN_ID, MISSING_L2_CHAIN_ID, ConfigError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, shown, to_hex
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, short_repr, to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
 TIMED_FORKS = FORK_NAMES[1:]
-OLD_NAMES = {"interop_time": "lagoon_time"}
+OLD_KEYS = {"interop_time": "lagoon_time"}
 U64_BITS = 64
 CHAIN_ID_BITS = 256
 
 
-class RollupFile(NamedTuple):
-    """What a rollup.json says, and the keys in it that say nothing to us."""
+class ParsedRollupConfig(NamedTuple):
+    """The config in a rollup.json, and the paths of its unknown keys."""
 
     config: RollupConfig
     unknown_keys: tuple[str, ...]
 
 
 class _Table:
-    """A JSON object being read: remembers its path for errors, and which keys were asked for."""
+    """A JSON object that is being read: knows its path, for errors, and which of its keys were read."""
 
     def __init__(self, value: Any, path: str) -> None:
         if not isinstance(value, dict):
             raise ConfigError(f"{path or 'the file'} must be a JSON object, got {_shown(value)}")
         self._values: dict[str, Any] = {key: found for key, found in value.items() if found is not None}
         self._path = path
-        self._asked: set[str] = set()
+        self._read: set[str] = set()
         self._tables: list[_Table] = []
 
     def path_of(self, key: str) -> str:
         return f"{self._path}.{key}" if self._path else key
 
     def has(self, key: str) -> bool:
-        self._asked.add(key)
+        self._read.add(key)
         return key in self._values
 
     def rename(self, old: str, new: str) -> None:
-        """Reads `old` as `new` where `new` is absent."""
-        self._asked.add(old)
+        """Reads the key `old` as `new` if `new` is absent."""
+        self._read.add(old)
         if old in self._values:
             self._values.setdefault(new, self._values[old])
 
@@ -59,6 +58,7 @@ class _Table:
             return default
         self._require(key)
         value = self._values[key]
+        # isinstance would let true pass as 1.
         if type(value) is not int or value < 0 or value >> bits:
             raise ConfigError(f"{self.path_of(key)} must be a whole number of at most {bits} bits, got {_shown(value)}")
         return value
@@ -85,7 +85,7 @@ class _Table:
         return value
 
     def unknown(self) -> Iterator[str]:
-        yield from (self.path_of(key) for key in self._values if key not in self._asked)
+        yield from (self.path_of(key) for key in self._values if key not in self._read)
         for table in self._tables:
             yield from table.unknown()
 
@@ -95,28 +95,29 @@ class _Table:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | float) else shown(value)
+    return json.dumps(value) if isinstance(value, bool | float) else short_repr(value)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # json.loads would silently keep the last of two equal keys.
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ConfigError(f"key {shown(twice)} is given twice")
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ConfigError(f"key {short_repr(twice)} is given twice")
     return found
 
 
-def parse_rollup_config(data: bytes) -> RollupFile:
-    """Reads a rollup.json of any version; raises ConfigError with the key's path where it cannot be read. The
-    values are not judged: that is `check_config`'s part."""
+def parse_rollup_config(data: bytes) -> ParsedRollupConfig:
+    """Reads a rollup.json of any version. Raises ConfigError, with the key's path, for a missing key or a malformed
+    value; `check_config` checks the values."""
     try:
-        root = _Table(json.loads(data, object_pairs_hook=_unique), "")
+        root = _Table(json.loads(data, object_pairs_hook=_unique_keys), "")
     except ConfigError:
         raise
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"not JSON: {error}") from None
-    for old, new in OLD_NAMES.items():
+    for old, new in OLD_KEYS.items():
         root.rename(old, new)
     for key, text in (("l1_chain_id", MISSING_L1_CHAIN_ID), ("l2_chain_id", MISSING_L2_CHAIN_ID)):
         if not root.has(key):
@@ -141,7 +142,7 @@ def parse_rollup_config(data: bytes) -> RollupFile:
         else None,
         keep_karst_upgrade_gas=root.flag("keep_karst_upgrade_gas"),
     )
-    return RollupFile(config, tuple(root.unknown()))
+    return ParsedRollupConfig(config, tuple(root.unknown()))
 
 
 def _genesis(table: _Table) -> Genesis:
@@ -164,11 +165,11 @@ def _genesis(table: _Table) -> Genesis:
 
 
 def _chain_op_config(table: _Table) -> ChainOpConfig:
-    second = "eip1559DenominatorCanyon"
+    optional = "eip1559DenominatorCanyon"
     return ChainOpConfig(
         eip1559_elasticity=table.number("eip1559Elasticity"),
         eip1559_denominator=table.number("eip1559Denominator"),
-        eip1559_denominator_canyon=table.number(second) if table.has(second) else None,
+        eip1559_denominator_canyon=table.number(optional) if table.has(optional) else None,
     )
 
 
@@ -183,8 +184,8 @@ def _alt_da(table: _Table) -> AltDaConfig:
 
 
 def rollup_config_object(config: RollupConfig) -> dict[str, Any]:
-    """The configuration as a JSON object in the field order of node-behaviour 2.8; what is unset is left out.
-    `protocol_versions_address` is always there, as in the versions that know it."""
+    """The config as a JSON object with the keys in op-node's order, without those that are unset [OPT28, OPT29].
+    `protocol_versions_address` is always set, as in the versions of op-node that have it."""
     genesis = config.genesis
     fields: dict[str, Any] = {
         "genesis": {
@@ -213,7 +214,7 @@ def rollup_config_object(config: RollupConfig) -> dict[str, Any]:
 
 
 def system_config_object(system: SystemConfig) -> dict[str, Any]:
-    """A system config with the names it has inside rollup.json."""
+    """A system config as a JSON object, with its keys in rollup.json."""
     return {
         "batcherAddr": to_hex(system.batcher),
         "overhead": to_hex(system.overhead),
@@ -224,11 +225,6 @@ def system_config_object(system: SystemConfig) -> dict[str, Any]:
         "minBaseFee": system.min_base_fee,
         "daFootprintGasScalar": system.da_footprint_gas_scalar,
     }
-
-
-def rollup_config_text(config: RollupConfig) -> str:
-    """The configuration as a rollup.json file, indented by two spaces."""
-    return json.dumps(rollup_config_object(config), indent=2) + "\n"
 
 
 def _set_only(fields: Mapping[str, Any]) -> dict[str, Any]:

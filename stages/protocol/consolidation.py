@@ -1,11 +1,12 @@
-"""Does an existing block stand for derived attributes? Compared field by field (attributes-rules 7)."""
+"""Consolidation: compares derived attributes with the existing block field by field, with op-node's texts
+[CON1 to CON25]."""
 
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, translated
+from rollup_node.stages.protocol.eip1559 import ExtraDataError, decode_extra_data, effective_params
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.rules import L2Rules
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -13,8 +14,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttrib
 from rollup_node.stages.protocol.types import Hash
 
 
-class Field(StrEnum):
-    """What is compared, in order."""
+class ComparedField(StrEnum):
+    """The fields that are compared, in their order."""
 
     PARENT_HASH = "parent_hash"
     TIMESTAMP = "timestamp"
@@ -32,23 +33,24 @@ class Field(StrEnum):
 
 
 class Mismatch(NamedTuple):
-    """A difference between attributes and a block."""
+    """A field in which a block differs from the attributes, with op-node's text."""
 
-    field: Field
+    field: ComparedField
     text: str
 
 
-def mismatch(
+def first_mismatch(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Mismatch | None:
-    """The first difference between the attributes on `parent_hash` and an existing block, or None."""
-    return next(differences(config, attributes, parent_hash, block), None)
+    """The first mismatch between the attributes on `parent_hash` and an existing block; None if they agree."""
+    return next(mismatches(config, attributes, parent_hash, block), None)
 
 
-def differences(
+def mismatches(
     config: RollupConfig, attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload
 ) -> Iterator[Mismatch]:
-    """All differences between the attributes on `parent_hash` and an existing block, in the order of the checks."""
+    """All mismatches between the attributes on `parent_hash` and an existing block, in the order of the checks. Raises
+    CriticalError if the rollup config lacks the EIP-1559 constants that Holocene blocks need [CON21]."""
     rules = config.schedule().l2(block.timestamp)
     groups = (
         _basics(attributes, parent_hash, block),
@@ -65,47 +67,48 @@ def differences(
 def _basics(attributes: PayloadAttributes, parent_hash: Hash, block: ExecutionPayload) -> Iterator[Mismatch]:
     if block.parent_hash != parent_hash:
         text = f"expected: 0x{parent_hash.hex()}. got: 0x{block.parent_hash.hex()}"
-        yield Mismatch(Field.PARENT_HASH, f"parent hash field does not match. {text}")
+        yield Mismatch(ComparedField.PARENT_HASH, f"parent hash field does not match. {text}")
     if attributes.timestamp != block.timestamp:
         text = f"expected: {attributes.timestamp}. got: {block.timestamp}"
-        yield Mismatch(Field.TIMESTAMP, f"timestamp field does not match. {text}")
+        yield Mismatch(ComparedField.TIMESTAMP, f"timestamp field does not match. {text}")
     if attributes.prev_randao != block.prev_randao:
         text = f"expected: 0x{attributes.prev_randao.hex()}. got: 0x{block.prev_randao.hex()}"
-        yield Mismatch(Field.PREV_RANDAO, f"random field does not match. {text}")
+        yield Mismatch(ComparedField.PREV_RANDAO, f"random field does not match. {text}")
 
 
 def _transactions(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
     derived, existing = attributes.transactions, block.transactions
     if len(derived) != len(existing):
         text = f"transaction count does not match. expected: {len(derived)}. got: {len(existing)}"
-        yield Mismatch(Field.TRANSACTION_COUNT, text)
+        yield Mismatch(ComparedField.TRANSACTION_COUNT, text)
     elif derived != existing:
-        place = next(at for at, pair in enumerate(zip(derived, existing, strict=True)) if pair[0] != pair[1])
-        expected, got = derived[place].hex(), existing[place].hex()
-        text = f"transaction {place} does not match. expected: 0x{expected[:400]}. got: 0x{got[:400]}"
-        yield Mismatch(Field.TRANSACTION, text)
+        index = next(i for i, pair in enumerate(zip(derived, existing, strict=True)) if pair[0] != pair[1])
+        expected, got = derived[index].hex(), existing[index].hex()
+        text = f"transaction {index} does not match. expected: 0x{expected[:400]}. got: 0x{got[:400]}"
+        yield Mismatch(ComparedField.TRANSACTION, text)
 
 
 def _gas_and_withdrawals(attributes: PayloadAttributes, block: ExecutionPayload, rules: L2Rules) -> Iterator[Mismatch]:
     if attributes.gas_limit != block.gas_limit:
         text = f"gas limit does not match. expected {attributes.gas_limit}. got: {block.gas_limit}"
-        yield Mismatch(Field.GAS_LIMIT, text)
+        yield Mismatch(ComparedField.GAS_LIMIT, text)
+    # Before Canyon the block's own withdrawals are not looked at [CON22].
     if not rules.withdrawals:
         if attributes.withdrawals:
-            yield Mismatch(Field.WITHDRAWALS, "bedrock: expected withdrawals in attributes to be nil")
+            yield Mismatch(ComparedField.WITHDRAWALS, "bedrock: expected withdrawals in attributes to be nil")
         return
     for side, present in (("block", block.withdrawals), ("attributes", attributes.withdrawals)):
         if not present:
             text = f"canyon: expected withdrawals in block to be non-nil and empty: {side}"
-            yield Mismatch(Field.WITHDRAWALS, text)
+            yield Mismatch(ComparedField.WITHDRAWALS, text)
     root = block.withdrawals_root
     if rules.withdrawals_root:
         if root is None:
             text = "isthmus: expected withdrawalsRoot in block to be non-nil"
-            yield Mismatch(Field.WITHDRAWALS_ROOT, text)
+            yield Mismatch(ComparedField.WITHDRAWALS_ROOT, text)
     elif root not in (None, EMPTY_ROOT):
         text = f"canyon: expected withdrawalsRoot in block to be default: got 0x{(root or b'').hex()}"
-        yield Mismatch(Field.WITHDRAWALS_ROOT, text)
+        yield Mismatch(ComparedField.WITHDRAWALS_ROOT, text)
 
 
 def _beacon_root(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
@@ -118,13 +121,13 @@ def _beacon_root(attributes: PayloadAttributes, block: ExecutionPayload) -> Iter
         text = f"expected nil parent beacon block root but got non-nil 0x{got.hex()}"
     else:
         text = f"parent beacon block root does not match. expected 0x{expected.hex()}. got: 0x{got.hex()}"
-    yield Mismatch(Field.BEACON_ROOT, text)
+    yield Mismatch(ComparedField.BEACON_ROOT, text)
 
 
 def _recipient(attributes: PayloadAttributes, block: ExecutionPayload) -> Iterator[Mismatch]:
     if attributes.fee_recipient != block.fee_recipient:
         text = f"expected 0x{attributes.fee_recipient.hex()} but got 0x{block.fee_recipient.hex()}"
-        yield Mismatch(Field.FEE_RECIPIENT, f"fee recipient data does not match, {text}")
+        yield Mismatch(ComparedField.FEE_RECIPIENT, f"fee recipient data does not match, {text}")
 
 
 def _extra_data(
@@ -134,27 +137,28 @@ def _extra_data(
     if params is None:
         if block.extra_data:
             text = "nil EIP1559Params in attributes but non-nil extraData in block"
-            yield Mismatch(Field.EXTRA_DATA, f"{text}: 0x{block.extra_data.hex()}")
+            yield Mismatch(ComparedField.EXTRA_DATA, f"{text}: 0x{block.extra_data.hex()}")
         return
+    # 0,0 stands for the chain's constants; one zero alone is invalid [CON17].
     if any(params[:4]) != any(params[4:]):
         text = f"invalid attributes EIP1559 parameters: 0x{params.hex()}"
-        yield Mismatch(Field.EIP1559_PARAMS, text)
+        yield Mismatch(ComparedField.EIP1559_PARAMS, text)
         return
     if config.chain_op_config is None:
         raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
     try:
         extra = decode_extra_data(block.extra_data, rules)
     except ExtraDataError as error:
-        yield Mismatch(Field.EXTRA_DATA, f"invalid block extraData: {error}")
+        yield Mismatch(ComparedField.EXTRA_DATA, f"invalid block extraData: {error}")
         return
-    expected = translated(params, config.chain_op_config)
+    expected = effective_params(params, config.chain_op_config)
     if expected != extra.params:
         derived = f"{_pair(expected)} (translated from 0,0)" if expected != params else _pair(expected)
         text = f"eip1559 parameters do not match, attributes: {derived}, block: {_pair(extra.params)}"
-        yield Mismatch(Field.EIP1559_PARAMS, text)
+        yield Mismatch(ComparedField.EIP1559_PARAMS, text)
     if attributes.min_base_fee != extra.min_base_fee:
         text = f"attributes: {attributes.min_base_fee}, block: {extra.min_base_fee}"
-        yield Mismatch(Field.MIN_BASE_FEE, f"minBaseFee does not match, {text}")
+        yield Mismatch(ComparedField.MIN_BASE_FEE, f"minBaseFee does not match, {text}")
 
 
 def _pair(params: bytes) -> str:

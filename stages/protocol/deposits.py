@@ -1,5 +1,4 @@
-"""Deposit transactions: their encoding, source hashes, and the portal's logs they are derived from
-(attributes-rules 1)."""
+"""Deposit transactions: encoding, source hashes, and user deposits out of the portal's logs [DEP1 to DEP33]."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -19,7 +18,7 @@ DEPOSIT_TOPIC: Hash = bytes.fromhex("b3813568d9991fc951961fcb4c784893574240a2892
 _WORD_1 = (1).to_bytes(32, "big")
 _WORD_2 = (2).to_bytes(32, "big")
 _WORD_4 = (4).to_bytes(32, "big")
-_MIN_OPAQUE = 73
+_MIN_OPAQUE_DATA = 73
 _INVALIDATED_BLOCK_GAS = 36_000
 
 
@@ -28,7 +27,7 @@ class DepositError(ValueError):
 
 
 class DepositTransaction(msgspec.Struct, frozen=True):
-    """A transaction that L1 imposes on L2. `to` is None for a creation; `mint` and `value` in wei."""
+    """A deposit transaction [DEP1 to DEP5]. `to` is None for a contract creation; `mint` and `value` in wei."""
 
     source_hash: Hash
     sender: Address
@@ -40,34 +39,34 @@ class DepositTransaction(msgspec.Struct, frozen=True):
     data: bytes
 
 
-# --- source hashes (1.2) -------------------------------------------------------------------------------------------
+# --- source hashes -------------------------------------------------------------------------------------------------
 
 
 def user_source_hash(l1_block_hash: Hash, log_index: int) -> Hash:
-    """Of a user's deposit; `log_index` counts over the whole L1 block."""
+    """The source hash of a user deposit; `log_index` counts over the whole L1 block [DEP6, DEP11]."""
     return keccak256(ZERO_HASH + keccak256(l1_block_hash + log_index.to_bytes(32, "big")))
 
 
 def l1_info_source_hash(l1_block_hash: Hash, sequence_number: int) -> Hash:
-    """Of the L1 attributes transaction."""
+    """The source hash of the L1 attributes transaction [DEP7]."""
     return keccak256(_WORD_1 + keccak256(l1_block_hash + sequence_number.to_bytes(32, "big")))
 
 
 def upgrade_source_hash(intent: str) -> Hash:
-    """Of an upgrade transaction."""
+    """The source hash of an upgrade transaction [DEP8]."""
     return keccak256(_WORD_2 + keccak256(intent.encode()))
 
 
 def invalidated_source_hash(output_root: Hash) -> Hash:
-    """Of the deposit that marks a replaced block; this one has no inner hash."""
+    """The source hash of the deposit that replaces an invalidated block, which has no inner hash [DEP10]."""
     return keccak256(_WORD_4 + output_root)
 
 
-# --- encoding (1.1) ------------------------------------------------------------------------------------------------
+# --- encoding ------------------------------------------------------------------------------------------------------
 
 
 def encode_deposit(deposit: DepositTransaction) -> bytes:
-    """The transaction's bytes; their keccak is its hash."""
+    """The transaction's bytes; their keccak is its hash [DEP5]."""
     body = b"".join(
         (
             b"\xa0",
@@ -86,7 +85,7 @@ def encode_deposit(deposit: DepositTransaction) -> bytes:
 
 
 def decode_deposit(raw: bytes) -> DepositTransaction:
-    """The inverse of `encode_deposit`; takes canonical encodings only."""
+    """The inverse of `encode_deposit`. Raises DepositError for anything that is not a canonical encoding."""
     if raw[:1] != DEPOSIT_PREFIX:
         raise DepositError("not a deposit transaction: its type is not 0x7e")
     try:
@@ -110,15 +109,15 @@ def decode_deposit(raw: bytes) -> DepositTransaction:
 
 
 def is_deposit(raw: bytes) -> bool:
-    """Whether an encoded transaction is of the deposit type; an empty one is not."""
+    """Whether an encoded transaction has the deposit type; an empty one has not."""
     return raw[:1] == DEPOSIT_PREFIX
 
 
-# --- the portal's logs (1.3) ---------------------------------------------------------------------------------------
+# --- logs of the portal --------------------------------------------------------------------------------------------
 
 
 class DepositCheck(StrEnum):
-    """What a portal log can fail at, in the order of the checks."""
+    """The checks of a portal log, in their order [DEP16 to DEP23]."""
 
     TOPICS = "topics"
     SELECTOR = "selector"
@@ -131,20 +130,15 @@ class DepositCheck(StrEnum):
 
 
 class DepositFailure(msgspec.Struct, frozen=True):
-    """A portal log that is no deposit although it says so."""
+    """A portal log that does not decode: the first check that it fails, with op-node's text."""
 
     log_index: int
     check: DepositCheck
     text: str
 
 
-def is_deposit_log(log: Log, deposit_contract: Address) -> bool:
-    """Whether a log of a successful receipt must be a deposit: the portal's, with the event as its first topic."""
-    return log.address == deposit_contract and log.topics[:1] == (DEPOSIT_TOPIC,)
-
-
 def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes, ...], tuple[DepositFailure, ...]]:
-    """The encoded deposits of an L1 block's portal logs in order, and the logs that do not decode."""
+    """The encoded deposits of an L1 block's portal logs in order, and the logs that do not decode [DEP12, DEP15]."""
     encoded: list[bytes] = []
     failures: list[DepositFailure] = []
     for log in logs:
@@ -157,22 +151,23 @@ def user_deposits(logs: Iterable[Log], l1_block_hash: Hash) -> tuple[tuple[bytes
 
 
 def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | DepositFailure:
-    """One portal log as a deposit, or the first check it fails."""
+    """The deposit of a portal log [DEP25 to DEP29], or the first check that it fails."""
     data, topics = log.data, log.topics
-    failed = _shape_failure(topics, data)
+    failed = _frame_failure(topics, data)
     if failed is not None:
         return DepositFailure(log.index, *failed)
     size = int.from_bytes(data[32:64], "big")
     opaque = data[64 : 64 + size]
     if topics[3] != ZERO_HASH:
         return DepositFailure(log.index, DepositCheck.VERSION, f"invalid deposit version, got 0x{topics[3].hex()}")
-    if size < _MIN_OPAQUE:
+    if size < _MIN_OPAQUE_DATA:
         text = f"failed to decode deposit (version 0): unexpected opaqueData length: {size}"
         return DepositFailure(log.index, DepositCheck.OPAQUE, text)
     return DepositTransaction(
         source_hash=user_source_hash(l1_block_hash, log.index),
+        # The upper bytes of both topics are not checked [DEP25], the mint keeps its 256 bits [A7].
         sender=topics[1][12:],
-        to=topics[2][12:] if opaque[72] == 0 else None,
+        to=topics[2][12:] if opaque[72] == 0 else None,  # any other value is a creation
         mint=int.from_bytes(opaque[:32], "big"),
         value=int.from_bytes(opaque[32:64], "big"),
         gas=int.from_bytes(opaque[64:72], "big"),
@@ -181,8 +176,8 @@ def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | Depo
     )
 
 
-def _shape_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck, str] | None:
-    """Checks 1 to 6: the topics and the ABI frame around the opaque bytes."""
+def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck, str] | None:
+    """The checks of the topics and of the ABI encoding around the opaque data [DEP16 to DEP21]."""
     if len(topics) != 4:
         text = "expected 4 event topics (event identity, indexed from, indexed to, indexed version)"
         return DepositCheck.TOPICS, f"{text}, got {len(topics)}"
@@ -197,17 +192,18 @@ def _shape_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck
     if offset != 32:
         return DepositCheck.OFFSET, f"invalid opaqueData slice header offset: {offset}"
     size = int.from_bytes(data[32:64], "big")
-    room = len(data) - 64
-    if not room - 32 < size <= room:
+    available = len(data) - 64
+    if not available - 32 < size <= available:  # no spare word after the opaque data [DEP24]
         return DepositCheck.LENGTH, f"invalid opaqueData slice header length: {size}"
     return None
 
 
-# --- interop (1.5) -------------------------------------------------------------------------------------------------
+# --- interop -------------------------------------------------------------------------------------------------------
 
 
 def invalidated_block_deposit(output_preimage: bytes) -> bytes:
-    """The deposit that marks a block replaced by interop rules, from the 128-byte preimage of its output root."""
+    """The deposit in the replacement of a block that interop invalidates, from the 128-byte preimage of the block's
+    output root [DEP33, IOP24]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=invalidated_source_hash(keccak256(output_preimage)),

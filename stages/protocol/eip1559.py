@@ -1,5 +1,5 @@
-"""A block's extraData: the EIP-1559 parameters in force from Holocene, the minimum base fee from Jovian
-(attributes-rules 3.4)."""
+"""A block's extraData: the EIP-1559 parameters from Holocene on, the minimum base fee from Jovian on
+[SYS36 to SYS39]."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ from rollup_node.stages.protocol.forks.rules import L2Rules
 
 
 class ExtraDataError(ValueError):
-    """The extraData is not what the block's time asks for."""
+    """The extraData does not have the form that the block's time asks for."""
 
 
 class ExtraData(msgspec.Struct, frozen=True):
-    """What extraData says; `min_base_fee` in wei, absent before Jovian. Zeros where the fork has no parameters."""
+    """The values in extraData: zeros before Holocene; `min_base_fee` in wei, None before Jovian."""
 
     denominator: int = 0
     elasticity: int = 0
@@ -20,12 +20,12 @@ class ExtraData(msgspec.Struct, frozen=True):
 
     @property
     def params(self) -> bytes:
-        """Denominator and elasticity as the system config holds them."""
+        """Denominator and elasticity as in the system config: four bytes each."""
         return self.denominator.to_bytes(4, "big") + self.elasticity.to_bytes(4, "big")
 
 
 def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
-    """Reads and checks the extraData of a sealed block."""
+    """The values in the extraData of a sealed block. Raises ExtraDataError."""
     if not rules.eip1559_params:
         if data:
             raise ExtraDataError("extraData must be empty before Holocene")
@@ -44,15 +44,15 @@ def decode_extra_data(data: bytes, rules: L2Rules) -> ExtraData:
 
 
 def encode_extra_data(params: bytes | None, min_base_fee: int | None, constants: ChainOpConfig) -> bytes:
-    """The extraData that an engine writes for attributes: 0,0 becomes the chain's constants."""
+    """The extraData that an engine writes for the EIP-1559 parameters and the minimum base fee of attributes."""
     if params is None:
         return b""
-    body = translated(params, constants)
+    body = effective_params(params, constants)
     return b"\x00" + body if min_base_fee is None else b"\x01" + body + min_base_fee.to_bytes(8, "big")
 
 
-def translated(params: bytes, constants: ChainOpConfig) -> bytes:
-    """Denominator and elasticity with 0,0 replaced by the chain's constants."""
+def effective_params(params: bytes, constants: ChainOpConfig) -> bytes:
+    """The parameters of attributes with 0,0 replaced by the chain's constants [ATT23]."""
     if any(params):
         return params
     denominator = constants.eip1559_denominator_canyon or constants.eip1559_denominator

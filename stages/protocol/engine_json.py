@@ -1,4 +1,4 @@
-"""Payloads and attributes as the engine API writes them (node-behaviour 11.2)."""
+"""Execution payloads and payload attributes as JSON of the Engine API [ENG8, ENG9]."""
 
 from binascii import hexlify
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import (
     from_hex_sized,
     from_quantity,
     hash_from_hex,
-    shown,
+    short_repr,
     to_hex,
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -23,20 +23,20 @@ T = TypeVar("T")
 
 
 class PayloadError(ValueError):
-    """The JSON is not a payload; the text says where."""
+    """The JSON value is malformed; the text names the field."""
 
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
-    """PayloadAttributes: `noTxPool` is left out when false, `minBaseFee` is a plain number."""
-    return _attributes(attributes, _texts(attributes.transactions))
+    """The PayloadAttributes object; `noTxPool` is left out if false [ATT17], `minBaseFee` is a plain number [ATT20]."""
+    return _attributes_object(attributes, _hex_list(attributes.transactions))
 
 
 def encode_attributes(attributes: PayloadAttributes) -> bytes:
     """The JSON text of `attributes_to_json`."""
-    return msgspec.json.encode(_attributes(attributes, _raw_texts(attributes.transactions)))
+    return msgspec.json.encode(_attributes_object(attributes, _raw_hex_list(attributes.transactions)))
 
 
-def _attributes(attributes: PayloadAttributes, transactions: Any) -> dict[str, Any]:
+def _attributes_object(attributes: PayloadAttributes, transactions: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "timestamp": hex(attributes.timestamp),
         "prevRandao": to_hex(attributes.prev_randao),
@@ -57,21 +57,22 @@ def _attributes(attributes: PayloadAttributes, transactions: Any) -> dict[str, A
     return found
 
 
-def _texts(transactions: Sequence[bytes]) -> list[str]:
+def _hex_list(transactions: Sequence[bytes]) -> list[str]:
     return ["0x" + transaction.hex() for transaction in transactions]
 
 
-def _raw_texts(transactions: Sequence[bytes]) -> msgspec.Raw:
-    """The JSON text of `_texts`, put together at once: hex needs no escapes."""
+def _raw_hex_list(transactions: Sequence[bytes]) -> msgspec.Raw:
+    """The JSON text of the same list, without an encoder's search for characters to escape."""
     return msgspec.Raw(b'["0x' + b'","0x'.join(map(hexlify, transactions)) + b'"]' if transactions else b"[]")
 
 
 def attributes_from_json(found: Any) -> PayloadAttributes:
-    """The inverse of `attributes_to_json`; PayloadError for anything else."""
+    """The inverse of `attributes_to_json`. Raises PayloadError."""
     source = _object(found, "payload attributes")
     minimum = source.get("minBaseFee")
+    # A plain number, not a quantity; true is no number [A10].
     if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
-        raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {shown(minimum)}")
+        raise PayloadError(f"minBaseFee: expected a number of 64 bits, got {short_repr(minimum)}")
     return PayloadAttributes(
         timestamp=_read(source, "timestamp", from_quantity),
         prev_randao=_read(source, "prevRandao", hash_from_hex),
@@ -81,22 +82,22 @@ def attributes_from_json(found: Any) -> PayloadAttributes:
         transactions=_optional(source, "transactions", _transactions) or (),
         no_tx_pool=source.get("noTxPool") is True,
         gas_limit=_read(source, "gasLimit", from_quantity),
-        eip1559_params=_optional(source, "eip1559Params", _eight_bytes),
+        eip1559_params=_optional(source, "eip1559Params", _bytes_8),
         min_base_fee=minimum,
     )
 
 
 def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """ExecutionPayload; the parent beacon root travels beside it."""
-    return _payload(payload, _texts(payload.transactions))
+    """The ExecutionPayload object, which does not include the parent beacon block root."""
+    return _payload_object(payload, _hex_list(payload.transactions))
 
 
 def encode_payload(payload: ExecutionPayload) -> bytes:
     """The JSON text of `payload_to_json`."""
-    return msgspec.json.encode(_payload(payload, _raw_texts(payload.transactions)))
+    return msgspec.json.encode(_payload_object(payload, _raw_hex_list(payload.transactions)))
 
 
-def _payload(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
+def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "parentHash": to_hex(payload.parent_hash),
         "feeRecipient": to_hex(payload.fee_recipient),
@@ -125,7 +126,7 @@ def _payload(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
 
 
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
-    """An ExecutionPayload object; PayloadError for anything else, also for one with withdrawals in it."""
+    """The payload in an ExecutionPayload object. Raises PayloadError, also for withdrawals: an L2 block has none."""
     source = _object(found, "execution payload")
     return ExecutionPayload(
         parent_hash=_read(source, "parentHash", hash_from_hex),
@@ -139,7 +140,7 @@ def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> Exe
         gas_used=_read(source, "gasUsed", from_quantity),
         timestamp=_read(source, "timestamp", from_quantity),
         extra_data=_read(source, "extraData", from_hex),
-        base_fee=_read(source, "baseFeePerGas", _wide_quantity),
+        base_fee=_read(source, "baseFeePerGas", _quantity_256),
         block_hash=_read(source, "blockHash", hash_from_hex),
         transactions=_read(source, "transactions", _transactions),
         withdrawals=_withdrawals(source),
@@ -151,14 +152,15 @@ def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> Exe
 
 
 def envelope_from_json(found: Any) -> ExecutionPayload:
-    """The answer of engine_getPayload, any version; what else is in it is not read."""
+    """The payload in a response to engine_getPayload of any version, or in an envelope of the RPC server [RPC23].
+    Raises PayloadError."""
     envelope = _object(found, "payload envelope")
     root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
     return payload_from_json(envelope.get("executionPayload"), root)
 
 
 def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """The form in which a payload and its parent beacon root travel together."""
+    """The envelope that holds a payload and, if present, its parent beacon block root."""
     found: dict[str, Any] = {"executionPayload": payload_to_json(payload)}
     if payload.parent_beacon_root is not None:
         found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root)
@@ -167,7 +169,7 @@ def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
 
 def _object(found: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(found, dict):
-        raise PayloadError(f"expected an object as {what}, got {shown(found)}")
+        raise PayloadError(f"expected an object as {what}, got {short_repr(found)}")
     return found
 
 
@@ -191,11 +193,11 @@ def _optional(source: Mapping[str, Any], name: str, convert: Callable[[Any], T])
 
 def _transactions(found: Any) -> tuple[bytes, ...]:
     if not isinstance(found, list):
-        raise HexError(f"expected a list, got {shown(found)}")
+        raise HexError(f"expected a list, got {short_repr(found)}")
     return tuple([from_hex(transaction) for transaction in found])
 
 
-def _eight_bytes(text: Any) -> bytes:
+def _bytes_8(text: Any) -> bytes:
     return from_hex_sized(text, 8)
 
 
@@ -203,5 +205,5 @@ def _bloom(text: Any) -> bytes:
     return from_hex_sized(text, 256)
 
 
-def _wide_quantity(text: Any) -> int:
+def _quantity_256(text: Any) -> int:
     return from_quantity(text, 256)

@@ -1,17 +1,17 @@
-"""The three severities of a stage: the base class says who acts. Anything else that is raised is a bug."""
+"""The three severities of errors in a stage. The runtime acts by the base class; any other exception is a bug."""
 
 
 class StageError(Exception):
-    """Common base, for the runtime only; raise one of the three below."""
+    """Common base, for the runtime to catch; raise one of the three below."""
 
 
 class TemporaryError(StageError):
-    """An endpoint is away or slow: back off, then the same step again."""
+    """An endpoint does not answer: the runtime repeats the step after a back-off."""
 
 
 class ResetError(StageError):
-    """What was built on is gone (L1 reorg, origin mismatch): clear, and ask for a reset."""
+    """The chain below has changed (L1 reorg, origin mismatch): the stage is reset."""
 
 
 class CriticalError(StageError):
-    """Our own state contradicts itself: the process exits and the supervisor stops the node."""
+    """The node cannot go on: the process exits and the supervisor stops all others."""

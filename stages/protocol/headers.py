@@ -1,10 +1,10 @@
-"""Block headers of both chains: their 23 fields, RLP and hash (attributes-rules 6.1, 6.2).
+"""Block headers of L1 and L2: fields, RLP, JSON and hash [HSH1 to HSH5].
 
-The fields from the base fee on are optional: a header ends at its last present one.
+The fields from the base fee on are optional: a header ends at its last present one [HSH2].
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,44 +18,51 @@ EMPTY_UNCLES_HASH: Hash = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451
 EMPTY_REQUESTS_HASH: Hash = bytes.fromhex("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
 ZERO_NONCE = bytes(8)
 
-_REQUIRED = 15
-_U64: Final = 64
-_U256: Final = 256
-_EXTRA_DATA: Final = 0
-_FIELDS: tuple[tuple[str, str, int, bool], ...] = (
-    ("parent_hash", "parentHash", 32, False),
-    ("uncles_hash", "sha3Uncles", 32, False),
-    ("miner", "miner", 20, False),
-    ("state_root", "stateRoot", 32, False),
-    ("transactions_root", "transactionsRoot", 32, False),
-    ("receipts_root", "receiptsRoot", 32, False),
-    ("logs_bloom", "logsBloom", 256, False),
-    ("difficulty", "difficulty", _U256, True),
-    ("number", "number", _U64, True),
-    ("gas_limit", "gasLimit", _U64, True),
-    ("gas_used", "gasUsed", _U64, True),
-    ("timestamp", "timestamp", _U64, True),
-    ("extra_data", "extraData", _EXTRA_DATA, False),
-    ("mix_hash", "mixHash", 32, False),
-    ("nonce", "nonce", 8, False),
-    ("base_fee", "baseFeePerGas", _U256, True),
-    ("withdrawals_root", "withdrawalsRoot", 32, False),
-    ("blob_gas_used", "blobGasUsed", _U64, True),
-    ("excess_blob_gas", "excessBlobGas", _U64, True),
-    ("parent_beacon_root", "parentBeaconBlockRoot", 32, False),
-    ("requests_hash", "requestsHash", 32, False),
-    ("block_access_list_hash", "blockAccessListHash", 32, False),
-    ("slot_number", "slotNumber", _U64, True),
+REQUIRED_FIELDS = 15
+
+
+class HeaderField(NamedTuple):
+    """A field of the header: its JSON-RPC name, and its size in bytes (0: any) or, for a number, in bits."""
+
+    json_name: str
+    size: int = 0
+    bits: int = 0
+
+
+HEADER_FIELDS: tuple[HeaderField, ...] = (
+    HeaderField("parentHash", size=32),
+    HeaderField("sha3Uncles", size=32),
+    HeaderField("miner", size=20),
+    HeaderField("stateRoot", size=32),
+    HeaderField("transactionsRoot", size=32),
+    HeaderField("receiptsRoot", size=32),
+    HeaderField("logsBloom", size=256),
+    HeaderField("difficulty", bits=256),
+    HeaderField("number", bits=64),
+    HeaderField("gasLimit", bits=64),
+    HeaderField("gasUsed", bits=64),
+    HeaderField("timestamp", bits=64),
+    HeaderField("extraData"),
+    HeaderField("mixHash", size=32),
+    HeaderField("nonce", size=8),
+    HeaderField("baseFeePerGas", bits=256),
+    HeaderField("withdrawalsRoot", size=32),
+    HeaderField("blobGasUsed", bits=64),
+    HeaderField("excessBlobGas", bits=64),
+    HeaderField("parentBeaconBlockRoot", size=32),
+    HeaderField("requestsHash", size=32),
+    HeaderField("blockAccessListHash", size=32),
+    HeaderField("slotNumber", bits=64),
 )
-"""Attribute, JSON name, size in bytes (in bits for numbers, 0: any), and whether it is a number; in RLP order."""
+"""In the order of the RLP list, which is that of Header's attributes as well [HSH1]."""
 
 
 class HeaderError(ValueError):
-    """The header is malformed; the text names the field."""
+    """The header is malformed; the text says where."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """A block header; times in seconds, fees in wei."""
+    """A block header; `timestamp` in seconds, fees in wei."""
 
     parent_hash: Hash
     uncles_hash: Hash
@@ -83,7 +90,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def encode_header(header: Header) -> bytes:
-    """The RLP whose keccak is the block's hash."""
+    """The RLP list of the header, up to its last present field."""
     parts: list[bytes] = []
     filled = 0
     for value in msgspec.structs.astuple(header):
@@ -96,71 +103,57 @@ def encode_header(header: Header) -> bytes:
 
 
 def header_hash(header: Header) -> Hash:
-    """The block's hash."""
+    """The block's hash: the keccak of the RLP."""
     return keccak256(encode_header(header))
 
 
 def decode_header(raw: bytes) -> Header:
-    """The inverse of `encode_header`, canonical encodings only."""
+    """The header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
     try:
         items = rlp.decode_list(raw)
-        if not _REQUIRED <= len(items) <= len(_FIELDS):
+        if not REQUIRED_FIELDS <= len(items) <= len(HEADER_FIELDS):
             raise HeaderError(f"header of {len(items)} fields")
         last = len(items) - 1
         values: list[Any] = [
-            None if item == b"" and _REQUIRED <= index < last and not is_number else _decoded(item, size, is_number)
-            for index, (item, (_, _, size, is_number)) in enumerate(zip(items, _FIELDS, strict=False))
+            # An empty string is an absent field, but for a number it may be 0: that is how a present 0 is encoded.
+            None if item == b"" and REQUIRED_FIELDS <= index < last and not field.bits else _decode_item(item, field)
+            for index, (item, field) in enumerate(zip(items, HEADER_FIELDS, strict=False))
         ]
     except RlpError as error:
         raise HeaderError(f"malformed header: {error}") from None
     return Header(*values)
 
 
-def _decoded(item: Any, size: int, is_number: bool) -> Any:
-    if is_number:
-        return rlp.decode_int(item, size)
-    if size:
-        return rlp.decode_sized(item, size)
+def _decode_item(item: Any, field: HeaderField) -> Any:
+    if field.bits:
+        return rlp.decode_int(item, field.bits)
+    if field.size:
+        return rlp.decode_sized(item, field.size)
     if type(item) is not bytes:
         raise RlpError("expected bytes, got a list")
     return item
 
 
 def header_from_json(block: Mapping[str, Any]) -> Header:
-    """The header in an `eth_getBlockBy...` result."""
+    """The header in a JSON-RPC block. Raises HeaderError, which names the field that is missing or malformed."""
     values: list[Any] = []
-    for index, (_, name, size, is_number) in enumerate(_FIELDS):
-        text = block.get(name)
-        if text is None and index >= _REQUIRED:
+    for index, field in enumerate(HEADER_FIELDS):
+        text = block.get(field.json_name)
+        if text is None and index >= REQUIRED_FIELDS:
             values.append(None)
             continue
         try:
-            if is_number:
-                values.append(from_quantity(text, size))
+            if field.bits:
+                values.append(from_quantity(text, field.bits))
             else:
-                values.append(from_hex_sized(text, size) if size else from_hex(text))
+                values.append(from_hex_sized(text, field.size) if field.size else from_hex(text))
         except HexError as error:
-            raise HeaderError(f"{name}: {error}") from None
+            raise HeaderError(f"{field.json_name}: {error}") from None
     return Header(*values)
 
 
-def post_merge_problem(header: Header) -> str | None:
-    """What an L1 header has that none may have since the merge, or None (6.2)."""
-    if header.difficulty != 0 and header.number != 0:
-        return f"expected no difficulty after the merge, got {header.difficulty}"
-    if header.nonce != ZERO_NONCE:
-        return f"expected a zero nonce after the merge, got 0x{header.nonce.hex()}"
-    if header.base_fee is None:
-        return "missing base fee"
-    if len(header.extra_data) > 32:
-        return f"extraData of {len(header.extra_data)} bytes, at most 32 are allowed"
-    if header.uncles_hash != EMPTY_UNCLES_HASH:
-        return f"expected no uncles after the merge, got hash 0x{header.uncles_hash.hex()}"
-    return None
-
-
 def l1_header(header: Header, block_hash: Hash) -> L1Header:
-    """What derivation reads of an L1 header."""
+    """The part of an L1 header that derivation reads; a base fee that is absent (before London) is 0."""
     return L1Header(
         hash=block_hash,
         number=header.number,

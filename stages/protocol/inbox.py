@@ -1,4 +1,4 @@
-"""Which transactions of an L1 block are for the batch inbox, and who sent them (derivation-rules 3, F1 to F3)."""
+"""The transactions of an L1 block to the batch inbox, and their senders [BF1, BF2, BF3]."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ _ENCODED_HASH = 33
 def inbox_transactions(
     transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int
 ) -> tuple[InboxTransaction, ...]:
-    """The inbox transactions of a block's encoded transactions, in order. Blobs are counted over the whole block."""
+    """The inbox transactions among a block's encoded ones, in order; blobs are numbered over the whole block."""
     found: list[InboxTransaction] = []
     first_blob = 0
     for raw in transactions:
         blobs = _blob_count(raw)
-        if batch_inbox in raw:
+        if batch_inbox in raw:  # a cheap test before decoding: few transactions contain the address
             transaction = inbox_transaction(raw, batch_inbox, l1_chain_id, first_blob)
             if transaction is not None:
                 found.append(transaction)
@@ -36,9 +36,10 @@ def inbox_transactions(
 def inbox_transaction(
     raw: bytes, batch_inbox: Address, l1_chain_id: int, first_blob: int = 0
 ) -> InboxTransaction | None:
-    """The transaction if rules F1 to F3 let it pass; `first_blob` is the place of its first blob in the block."""
+    """The transaction if it passes [BF1, BF2, BF3], else None; `first_blob` is the index of its first blob."""
     if raw[:1] == bytes((DEPOSIT_TYPE,)):
         return _inbox_deposit(raw, batch_inbox)
+    # Set-code and unknown types do not count, whatever they hold [BF1].
     if not raw or BLOB < raw[0] < 0xC0:
         return None
     try:
@@ -50,7 +51,7 @@ def inbox_transaction(
     sender = recover_sender(transaction, l1_chain_id)
     if sender is None:
         return None
-    blobs = tuple(BlobRef(first_blob + place, each) for place, each in enumerate(transaction.blob_hashes))
+    blobs = tuple(BlobRef(first_blob + index, each) for index, each in enumerate(transaction.blob_hashes))
     return InboxTransaction(transaction.kind, sender, transaction.data, blobs)
 
 

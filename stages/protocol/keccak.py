@@ -1,4 +1,4 @@
-"""Keccak-256 behind one function, from the fastest installed library."""
+"""Keccak-256 by the fastest installed library."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,8 @@ except ImportError:
     _fast = None
 
 
-def _with_pycryptodome() -> Callable[[bytes], bytes]:
+def implementation_of_pycryptodome() -> Callable[[bytes], bytes]:
+    """Keccak-256 by pycryptodome, which is installed everywhere."""
     from Crypto.Hash import keccak
 
     def keccak256(data: bytes) -> bytes:
@@ -17,7 +18,8 @@ def _with_pycryptodome() -> Callable[[bytes], bytes]:
     return keccak256
 
 
-def _with_pysha3() -> Callable[[bytes], bytes]:
+def implementation_of_pysha3() -> Callable[[bytes], bytes]:
+    """Keccak-256 by pysha3 or safe-pysha3, which is several times as fast."""
     fast = _fast
 
     def keccak256(data: bytes) -> bytes:
@@ -27,4 +29,4 @@ def _with_pysha3() -> Callable[[bytes], bytes]:
     return keccak256
 
 
-keccak256: Callable[[bytes], bytes] = _with_pycryptodome() if _fast is None else _with_pysha3()
+keccak256: Callable[[bytes], bytes] = implementation_of_pycryptodome() if _fast is None else implementation_of_pysha3()

@@ -1,4 +1,4 @@
-"""L1 chains and their blob schedules: what the blob base fee of an L1 block is (attributes-rules 2.4)."""
+"""L1 chains with their blob schedules, and the blob base fee of L1 blocks [LIN23 to LIN34]."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -18,7 +18,7 @@ UPDATE_FRACTIONS = {
     "bpo2": 11_684_671,
 }
 _MAX_EXPONENT = 177
-"""A blob base fee of more than e^177 wei does not fit 256 bits."""
+"""A blob base fee of more than e^177 wei does not fit 256 bits [LIN33]."""
 _PECTRA_LATE_CHAINS = (11_155_111, 17_000)
 _FORK_TIMES = ("shanghai", *BLOB_FORKS, "amsterdam", "verkle", "ubt")
 _OP_FORK_TIMES = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
@@ -37,11 +37,11 @@ _KNOWN_KEYS = frozenset(
 
 
 class L1ChainError(ValueError):
-    """The L1 chain configuration cannot be used; the text says why."""
+    """The L1 chain config is malformed or not of the right chain; the text says why."""
 
 
 class BlobFork(msgspec.Struct, frozen=True, array_like=True):
-    """From `time` (seconds) on, the blob base fee moves with this update fraction."""
+    """A fork of L1 that sets the update fraction of the blob base fee from `time` (seconds) on."""
 
     name: str
     time: int
@@ -49,7 +49,7 @@ class BlobFork(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L1Chain(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 chain; `blob_forks` are those with a time and a schedule entry, oldest first."""
+    """An L1 chain; `blob_forks` are the forks that have a time and a blob schedule entry, oldest first [LIN25]."""
 
     chain_id: int
     name: str
@@ -60,9 +60,10 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
         return next((fork for fork in self.blob_forks if fork.name == name), None)
 
     def update_fraction(self, time: int, pectra_blob_schedule_time: int | None = None) -> int:
-        """The update fraction for an L1 block of this time. Before the Pectra correction time, where a rollup has
-        one, it is Cancun's of the public L1 chains, whatever this chain has for Cancun."""
+        """The update fraction of an L1 block of this time [LIN25]. Before `pectra_blob_schedule_time` it is Cancun's on
+        the public L1 chains, whatever this chain's schedule says [LIN26]. Raises CriticalError if no fork applies."""
         corrected = pectra_blob_schedule_time is not None and time < pectra_blob_schedule_time
+        # The newest fork by its place in the list, even if an older one has a later time.
         for fork in reversed(self.blob_forks):
             if time >= fork.time:
                 return UPDATE_FRACTIONS["cancun"] if corrected else fork.update_fraction
@@ -74,7 +75,7 @@ class L1Chain(msgspec.Struct, frozen=True, array_like=True):
 
 @lru_cache(maxsize=256)
 def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
-    """The blob base fee in wei: EIP-4844's integer approximation of e^(excess / fraction)."""
+    """The blob base fee in wei: EIP-4844's integer approximation of e^(excess / fraction) [LIN24]."""
     term, total, step = update_fraction, 0, 1
     while term > 0:
         total += term
@@ -84,18 +85,20 @@ def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
 
 
 def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time: int | None) -> int:
-    """The blob base fee of an L1 block in wei; 1 before blobs. CriticalError where there cannot be one."""
+    """The blob base fee of an L1 block in wei; 1 if it has no excess blob gas [LIN23]. Raises CriticalError if no fork
+    applies, or if the fee would exceed 256 bits [LIN33]."""
     excess = header.excess_blob_gas
     if excess is None:
         return 1
     fraction = chain.update_fraction(header.timestamp, pectra_blob_schedule_time)
+    # The loop of blob_base_fee would run for hours on such a number.
     if excess > _MAX_EXPONENT * fraction:
         raise CriticalError(f"excess blob gas {excess} of L1 block {header.ref} is impossible: check the L1 endpoint")
     return blob_base_fee(excess, fraction)
 
 
 def pectra_schedule_probably_missing(chain: L1Chain, l2_genesis_time: int, correction_time: int | None) -> bool:
-    """Whether a rollup on this L1 started before its Prague and yet has no Pectra correction time (8.2)."""
+    """Whether a rollup on this L1 started before Prague there and lacks `pectra_blob_schedule_time` [CFG26]."""
     prague = chain.blob_fork("prague")
     late = chain.chain_id in _PECTRA_LATE_CHAINS and prague is not None and prague.time >= l2_genesis_time
     return late and correction_time is None
@@ -123,14 +126,15 @@ L1_CHAINS: Mapping[int, L1Chain] = {
 
 
 def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
-    """The chain of a `rollup.l1-chain-config` file: the config object itself, or a genesis that holds it under
-    `config`. `chain_id` is what the rollup config says; L1ChainError for anything unusable."""
+    """The chain in a `rollup.l1-chain-config` file [OPT34]: the config object itself, or a genesis with it under
+    `config`. `chain_id` is that of the rollup config. Raises L1ChainError for a malformed file or another chain."""
     try:
         found = msgspec.json.decode(content)
     except msgspec.DecodeError as error:
         raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise L1ChainError("failed to read chain spec: not a JSON object")
+    # A genesis file may hold anything beside its config; the config object itself may not.
     embedded = found.get("config")
     spec = embedded if isinstance(embedded, dict) else found
     unknown = sorted(set(spec) - _KNOWN_KEYS)

@@ -1,5 +1,4 @@
-"""The L1 attributes transaction: four layouts of its call data, and how a block's own is read back
-(attributes-rules 2)."""
+"""The L1 attributes transaction: the layouts of its call data, and how it is read from a block [LIN1 to LIN22]."""
 
 import msgspec
 
@@ -35,12 +34,12 @@ _PAD_24 = bytes(24)
 
 
 class L1InfoError(ValueError):
-    """A block does not begin with the L1 attributes its time asks for."""
+    """A block does not begin with L1 attributes in the layout that its time asks for [LIN15, LIN16]."""
 
 
 class L1Info(msgspec.Struct, frozen=True):
-    """What L2 is told about its L1 origin. `overhead` and `scalar` are of the Bedrock layout only, the other fee
-    values of the later ones; fees in wei."""
+    """The values of the L1 attributes. `overhead` and `scalar` are in Bedrock's layout alone [LIN12], the fee scalars
+    in the packed ones [LIN13]. `timestamp` in seconds, fees in wei."""
 
     number: int
     timestamp: int
@@ -59,11 +58,12 @@ class L1Info(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> BlockId:
+        """The L1 origin by number and hash."""
         return BlockId(self.number, self.block_hash)
 
 
 def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
-    """The call data in one of the layouts of 2.2."""
+    """The call data in a layout [LIN12, LIN13]."""
     if not layout.packed:
         return _encode_words(info)
     data = b"".join(
@@ -89,7 +89,7 @@ def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
 
 
 def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
-    """Call data of exactly this layout; L1InfoError for any other."""
+    """The values in call data of this layout. Raises L1InfoError for any other layout."""
     name = layout.name.lower()
     if len(data) != SIZES[layout]:
         raise L1InfoError(f"{name} L1 info must have {SIZES[layout]} bytes, got {len(data)}")
@@ -99,7 +99,7 @@ def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
 
 
 def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> bytes:
-    """The first transaction of an L2 block; `is_system` until Regolith (2.1)."""
+    """The first transaction of an L2 block; `is_system` before Regolith [LIN1, LIN2]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=l1_info_source_hash(info.block_hash, info.sequence_number),
@@ -115,7 +115,8 @@ def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> byte
 
 
 def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L1Info:
-    """The L1 attributes a block begins with; `layout` follows from the block's time, not from the data."""
+    """The L1 attributes that a block begins with. `layout` is the one that the block's time asks for, whatever the data
+    say [LIN15]. Raises L1InfoError."""
     if not transactions:
         raise L1InfoError("the block has no transactions, so no L1 info")
     try:
@@ -143,6 +144,7 @@ def _encode_words(info: L1Info) -> bytes:
 
 
 def _parse_words(data: bytes) -> L1Info:
+    # ABI words of 64-bit values: their upper 24 bytes must be zero.
     for name, at in (("number", 4), ("time", 36), ("sequence number", 132)):
         if data[at : at + 24] != _PAD_24:
             raise L1InfoError(f"bedrock L1 info: {name} has more than 64 bits")

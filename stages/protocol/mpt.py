@@ -1,4 +1,4 @@
-"""Merkle Patricia tries, as far as a node needs them: the root of a list keyed by its indexes, and proofs."""
+"""Merkle Patricia tries: the root of a list keyed by its indices, and the verification of proofs."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -16,11 +16,11 @@ _Pairs = list[tuple[str, bytes]]
 
 
 class ProofError(ValueError):
-    """The proof does not lead from the root to an answer."""
+    """A node of the proof is missing or malformed."""
 
 
 class Account(NamedTuple):
-    """An account as the state trie holds it; `balance` in wei."""
+    """An account in the state trie; `balance` in wei."""
 
     nonce: int
     balance: int
@@ -29,16 +29,16 @@ class Account(NamedTuple):
 
 
 def ordered_root(values: Sequence[bytes]) -> Hash:
-    """Root of the trie that maps rlp(i) to `values[i]`: of transactions, receipts, withdrawals."""
+    """The root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals."""
     if not values:
         return EMPTY_ROOT
     count = len(values)
-    order = (*range(1, min(count, 128)), 0, *range(128, count))
+    order = (*range(1, min(count, 128)), 0, *range(128, count))  # of rlp(i): 0x80, the encoding of 0, follows 0x7f
     return keccak256(_node([(encode_int(index).hex(), values[index]) for index in order], 0, count, 0))
 
 
 def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
-    """Encoded node over the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
+    """The encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
         return _leaf(first[depth:], pairs[low][1])
@@ -52,7 +52,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
 
 
 def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
-    """No key of an index trie is the beginning of another, so a branch has no value of its own."""
+    """The encoded branch. No key of an index trie is a prefix of another, so a branch has no value."""
     children = [rlp.EMPTY_STRING] * 17
     while low < high:
         nibble = pairs[low][0][depth]
@@ -70,12 +70,13 @@ def _leaf(nibbles: str, value: bytes) -> bytes:
 
 @lru_cache(1024)
 def _path(nibbles: str, is_leaf: bool) -> bytes:
-    """The encoded path; those of an index trie's leaves are few."""
+    """The hex-prefix encoding of a path, cached because an index trie has few different ones."""
     flag = 2 if is_leaf else 0
     return encode_bytes(bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}"))
 
 
 def _reference(node: bytes) -> bytes:
+    # A node shorter than a hash is embedded in its parent.
     return node if len(node) < 32 else b"\xa0" + keccak256(node)
 
 
@@ -83,8 +84,8 @@ def _reference(node: bytes) -> bytes:
 
 
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
-    """The value under `key`, or None where the trie proves to have none. `proof` holds the nodes on the way, in any
-    order; ProofError when one is missing or malformed."""
+    """The value of `key`, or None if the proof shows that the trie has none. `proof` holds the nodes on the path in any
+    order. Raises ProofError."""
     if root == EMPTY_ROOT:
         return None
     nodes = {keccak256(node): node for node in proof}
@@ -104,11 +105,13 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
             child, path = node[1], path[len(nibbles) :]
         if child == b"":
             return None
+        # A list is a node embedded in its parent, a string the hash of one.
         node = _checked(child) if isinstance(child, list) else _fetch(nodes, child)
 
 
 def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
-    """The account proven by an `accountProof` of eth_getProof; None where it is proven absent."""
+    """The account that an `accountProof` of eth_getProof proves; None if it proves that there is none. Raises
+    ProofError."""
     leaf = verify_proof(state_root, keccak256(address), proof)
     if leaf is None:
         return None
@@ -125,7 +128,8 @@ def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -
 
 
 def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> int:
-    """The value of a storage slot proven by a `storageProof` entry of eth_getProof; 0 where it is proven absent."""
+    """The value of a storage slot that a `storageProof` entry of eth_getProof proves; 0 for an empty slot. Raises
+    ProofError."""
     leaf = verify_proof(storage_root, keccak256(slot), proof)
     if leaf is None:
         return 0
@@ -146,7 +150,7 @@ def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:
 
 
 def _checked(node: list[Any]) -> list[Any]:
-    """A node of one of the two shapes: 16 children and a string, or a path and one child or value."""
+    """A node of one of the two forms: 16 children and a value, or a path and one child or value."""
     if len(node) == 17 and type(node[16]) is bytes:
         return node
     if len(node) == 2 and type(node[0]) is bytes and node[0]:

@@ -1,4 +1,4 @@
-"""Payload attributes and execution payloads: what derivation, sequencer and engine exchange."""
+"""Payload attributes and execution payloads, which derivation, sequencer and engine exchange."""
 
 import msgspec
 
@@ -6,8 +6,8 @@ from rollup_node.stages.protocol.types import Address, Hash
 
 
 class PayloadAttributes(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine builds a block from (attributes-rules 4.3). `withdrawals` says whether the (always empty)
-    list is present; the optional values are absent before their forks."""
+    """What the engine builds a block from [ATT11 to ATT20]. `withdrawals` says whether the list, which is always empty,
+    is present; the optional values are absent before their forks. `timestamp` in seconds, fees in wei."""
 
     timestamp: int
     prev_randao: Hash
@@ -22,7 +22,7 @@ class PayloadAttributes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ExecutionPayload(msgspec.Struct, frozen=True, array_like=True):
-    """A sealed L2 block in the engine API's terms; `parent_beacon_root` travels beside it from Ecotone on."""
+    """A sealed L2 block with the Engine API's fields [ENG8], and `parent_beacon_root`, which that sends beside them."""
 
     parent_hash: Hash
     fee_recipient: Address

@@ -1,4 +1,4 @@
-"""Receipts: their bytes for the receipts root, and the logs that derivation reads (attributes-rules 1.3)."""
+"""Receipts: their encoding for the receipts root, and the logs that derivation reads [DEP13, DEP29, DEP31]."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,11 +14,12 @@ _SUCCESS = b"\x01"
 
 
 class ReceiptError(ValueError):
-    """The JSON is not a receipt."""
+    """The JSON object is not a receipt."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """A decoded receipt. `succeeded` is None for those of before Byzantium, which hold a state root."""
+    """A decoded receipt; `kind` is the transaction type. `succeeded` is None before Byzantium, where a receipt has a
+    state root instead. `logs` are (address, topics, data)."""
 
     kind: int
     succeeded: bool | None
@@ -28,7 +29,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 def receipt_from_json(found: Any) -> bytes:
-    """The consensus encoding of a receipt that JSON-RPC gives, also of an L2 deposit's."""
+    """The consensus encoding of a JSON-RPC receipt, also of an L2 deposit's. Raises ReceiptError."""
     try:
         kind = int(found.get("type") or "0x0", 16)
         body = wrap_list(_encoded_body(found, kind))
@@ -61,7 +62,7 @@ def _encoded_log(log: Mapping[str, Any]) -> bytes:
 
 
 def decode_receipt(raw: bytes) -> Receipt:
-    """A receipt of any type, also of one that is not known yet; RlpError if it has another form."""
+    """A receipt of any type, also of one that does not exist yet [DEP31]. Raises RlpError for another form."""
     if not raw:
         raise RlpError("empty receipt")
     kind = 0 if raw[0] >= 0xC0 else raw[0]
@@ -89,14 +90,16 @@ def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
 
 
 def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
-    """The logs of successful receipts whose address and first topic are wanted, numbered over the whole block."""
+    """The wanted logs, by address and first topic, of a block's successful receipts, numbered over the whole block."""
     addresses = {address for address, _ in wanted}
+    # Most blocks have none, and a search is much cheaper than decoding.
     if not any(address in raw for raw in receipts for address in addresses):
         return ()
     found: list[Log] = []
     index = 0
     for raw in receipts:
         if not any(address in raw for address in addresses):
+            # Logs are numbered over the block, so those of other receipts count without being decoded.
             index += _log_count(raw)
             continue
         receipt = _decoded_or_none(raw)
@@ -110,7 +113,7 @@ def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address
 
 
 def _decoded_or_none(raw: bytes) -> Receipt | None:
-    """A receipt that does not decode counts as one without logs."""
+    """The receipt, or None if it does not decode and so counts as one without logs [DEP31]."""
     try:
         return decode_receipt(raw)
     except RlpError:

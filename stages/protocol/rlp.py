@@ -1,12 +1,13 @@
-"""RLP: fast encoding, and decoding that takes only the one canonical form of each item.
+"""RLP: encoding, and decoding that accepts canonical encodings alone.
 
-Two ways to read: `decode` gives byte strings and nested lists, `split` gives the raw encodings of a list's items.
+`decode` returns byte strings and nested lists, `split` the raw encodings of a list's items.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 Item: TypeAlias = "bytes | Sequence[Item]"
+# Nothing that a node reads nests deeper, and recursion on foreign bytes has to end.
 MAX_DEPTH = 32
 EMPTY_STRING = b"\x80"
 EMPTY_LIST = b"\xc0"
@@ -17,14 +18,14 @@ _SMALL_INT = (EMPTY_STRING, *(bytes((number,)) for number in range(1, 128)))
 
 
 class RlpError(ValueError):
-    """The bytes are not canonical RLP, or not of the expected shape."""
+    """The bytes are not canonical RLP, or not of the expected form."""
 
 
 # --- encoding ------------------------------------------------------------------------------------------------------
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """A byte string."""
+    """The encoding of a byte string."""
     size = len(data)
     if size < 56:
         return data if size == 1 and data[0] < 0x80 else _STRING_PREFIX[size] + data
@@ -37,7 +38,7 @@ def encode_bytes(data: bytes) -> bytes:
 
 
 def encode_int(number: int) -> bytes:
-    """A non-negative integer in its shortest form; 0 is the empty string."""
+    """The encoding of a non-negative integer in its shortest form; 0 is the empty string."""
     if number < 0x80:
         return _SMALL_INT[number]
     if number < 0x100:
@@ -49,7 +50,7 @@ def encode_int(number: int) -> bytes:
 
 
 def list_header(size: int) -> bytes:
-    """What stands before the `size` bytes of a list's items."""
+    """The header of a list whose encoded items have `size` bytes."""
     if size < 56:
         return _LIST_PREFIX[size]
     if size < 0x100:
@@ -61,17 +62,17 @@ def list_header(size: int) -> bytes:
 
 
 def wrap_list(body: bytes) -> bytes:
-    """A list from the concatenated encodings of its items."""
+    """The encoding of a list from the joined encodings of its items."""
     return list_header(len(body)) + body
 
 
 def encode_list(encoded: Iterable[bytes]) -> bytes:
-    """A list from the encodings of its items."""
+    """The encoding of a list from the encodings of its items."""
     return wrap_list(b"".join(encoded))
 
 
 def encode(item: Item) -> bytes:
-    """A byte string or a nested list of them."""
+    """The encoding of a byte string or of a nested list of them."""
     if isinstance(item, bytes):
         return encode_bytes(item)
     return wrap_list(b"".join([encode_bytes(part) if type(part) is bytes else encode(part) for part in item]))
@@ -81,7 +82,7 @@ def encode(item: Item) -> bytes:
 
 
 def decode(data: bytes) -> Any:
-    """The one item that `data` is: bytes or a nested list; RlpError otherwise."""
+    """The item that fills `data`: bytes or a nested list. Raises RlpError."""
     is_list, start, stop = header(data, 0, len(data))
     if stop != len(data):
         raise RlpError(f"{len(data) - stop} bytes after the item")
@@ -89,7 +90,7 @@ def decode(data: bytes) -> Any:
 
 
 def decode_list(data: bytes, count: int | None = None) -> list[Any]:
-    """As `decode`, of a list (of `count` items)."""
+    """As `decode`, for a list, of `count` items if given."""
     item = decode(data)
     if not isinstance(item, list):
         raise RlpError("expected a list, got a string")
@@ -99,7 +100,7 @@ def decode_list(data: bytes, count: int | None = None) -> list[Any]:
 
 
 def decode_int(data: Any, bits: int = 256) -> int:
-    """The integer of a decoded string: no leading zero, at most `bits` bits."""
+    """The integer in a decoded string, without leading zeros and of at most `bits` bits. Raises RlpError."""
     if type(data) is not bytes:
         raise RlpError("expected an integer, got a list")
     if data and data[0] == 0:
@@ -110,14 +111,15 @@ def decode_int(data: Any, bits: int = 256) -> int:
 
 
 def decode_sized(data: Any, size: int) -> bytes:
-    """A decoded string of exactly `size` bytes."""
+    """A decoded string, which must have exactly `size` bytes. Raises RlpError."""
     if type(data) is not bytes or len(data) != size:
         raise RlpError(f"expected {size} bytes, got {len(data) if type(data) is bytes else 'a list'}")
     return data
 
 
 def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
-    """(is it a list, where the content starts, where it ends) of the item at `at`, which must end by `end`."""
+    """(is it a list, start of the content, end of the content) of the item at `at`, which must end by `end`. Raises
+    RlpError."""
     if at >= end:
         raise RlpError("no bytes where an item must be")
     first = data[at]
@@ -143,8 +145,8 @@ def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
 
 
 def split(data: bytes, at: int = 0) -> list[bytes]:
-    """The raw encodings of the items of the list that fills `data` from `at`; each item's own head is checked, what
-    is inside it is not."""
+    """The raw encodings of the items of the list that fills `data` from `at` on. The header of each item is checked,
+    its content is not. Raises RlpError."""
     is_list, start, stop = header(data, at, len(data))
     if not is_list:
         raise RlpError("expected a list, got a string")
@@ -155,6 +157,7 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
         first = data[start]
         if first < 0x80:
             end = start + 1
+        # Short items, whose length is in the first byte. 0x81 is left to `header`: it may encode a single byte wrongly.
         elif 0x81 < first < 0xB8 or 0xC0 <= first < 0xF8:
             end = start + 1 + (first & 0x3F)
             if end > stop:
@@ -167,8 +170,8 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
 
 
 def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:
-    """The items between two places, of which lists may be nested `depth - 1` times more. Short items are read here,
-    the others by `header`."""
+    """The items between two offsets, in which lists may nest `depth - 1` more times. Short items are decoded inline,
+    for speed, the others by `header`."""
     items: list[Any] = []
     append = items.append
     while at < end:

@@ -1,5 +1,4 @@
-"""The system config: how L1 events change it, and how a block's own is read back from it
-(attributes-rules 3)."""
+"""The system config: how L1 events change it, and how it is read back from L2 blocks [SYS1 to SYS46]."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -10,8 +9,8 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.eip1559 import ExtraData, ExtraDataError, decode_extra_data
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
-from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Address, Hash, Log
-from rollup_node.stages.protocol.upgrade_transactions import gas_to_take_back
+from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash, Log
+from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas_to_subtract
 
 CONFIG_UPDATE_TOPIC: Hash = bytes.fromhex("1d2b0bda21d56b8bd12d4f94ebacffdfb35f5e226f84b461103bb8beab6353be")
 MAX_U32 = 0xFFFFFFFF
@@ -20,15 +19,15 @@ _WORD_32 = (32).to_bytes(32, "big")
 
 
 class ScalarError(ValueError):
-    """A fee scalar word that Ecotone cannot read."""
+    """A fee scalar word that has no meaning from Ecotone on [SYS5, SYS6]."""
 
 
 class BlockConfigError(ValueError):
-    """A block from which no system config can be read."""
+    """A block from which no system config can be read [SYS28, SYS29, SYS32, SYS33]."""
 
 
 class UpdateCheck(StrEnum):
-    """What a config update can fail at."""
+    """The checks of a config update."""
 
     TOPICS = "topics"
     EVENT = "event"
@@ -43,25 +42,25 @@ class UpdateCheck(StrEnum):
 
 
 class SkippedUpdate(msgspec.Struct, frozen=True):
-    """A config update that was not applied."""
+    """A malformed config update, which was not applied: the check that it fails, with a text [SYS9]."""
 
     log_index: int
     check: UpdateCheck
     text: str
 
 
-class _Skip(Exception):
+class _SkipUpdate(Exception):
     def __init__(self, check: UpdateCheck, text: str) -> None:
         super().__init__(text)
         self.check = check
         self.text = text
 
 
-# --- fee scalars (3.1) ---------------------------------------------------------------------------------------------
+# --- fee scalars ---------------------------------------------------------------------------------------------------
 
 
 def fee_scalars(scalar: Hash) -> tuple[int, int]:
-    """(base fee scalar, blob base fee scalar) of a scalar word from Ecotone on; ScalarError if it has none."""
+    """(base fee scalar, blob base fee scalar) of a scalar word from Ecotone on [SYS2 to SYS6]. Raises ScalarError."""
     version = scalar[0]
     if version == 0:
         return (MAX_U32 if any(scalar[1:28]) else int.from_bytes(scalar[28:], "big")), 0
@@ -72,44 +71,41 @@ def fee_scalars(scalar: Hash) -> tuple[int, int]:
 
 
 def packed_scalar(base_fee_scalar: int, blob_base_fee_scalar: int) -> Hash:
-    """The version 1 scalar word."""
+    """The version 1 scalar word [SYS4]."""
     return b"\x01" + bytes(23) + blob_base_fee_scalar.to_bytes(4, "big") + base_fee_scalar.to_bytes(4, "big")
 
 
-def _scalar_is_strict(scalar: Hash) -> bool:
+def _is_strict_scalar(scalar: Hash) -> bool:
+    """Whether an update from Ecotone on may store it [SYS21]: stricter than `fee_scalars`, which reads SYS3 as well."""
     return not any(scalar[1:28]) if scalar[0] == 0 else scalar[0] == 1 and not any(scalar[1:24])
 
 
-# --- updates from L1 (3.2) -----------------------------------------------------------------------------------------
-
-
-def is_config_log(log: Log, l1_system_config: Address) -> bool:
-    """Whether a log of a successful receipt is an update of the system config."""
-    return log.address == l1_system_config and log.topics[:1] == (CONFIG_UPDATE_TOPIC,)
+# --- updates from L1 -----------------------------------------------------------------------------------------------
 
 
 def apply_updates(
     config: SystemConfig, logs: Iterable[Log], rules: L1Rules
 ) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
-    """The config after an L1 block's updates in order, and those that were malformed and skipped. `rules` are those
-    of the L1 block's time."""
+    """The config after an L1 block's updates in the order of its logs, and the malformed updates, which are skipped
+    [SYS9]. `rules` are those of the L1 block's time."""
     skipped: list[SkippedUpdate] = []
     for log in logs:
         try:
-            config = _apply(config, log, rules)
-        except _Skip as skip:
+            config = _apply_update(config, log, rules)
+        except _SkipUpdate as skip:
             skipped.append(SkippedUpdate(log.index, skip.check, skip.text))
     return config, tuple(skipped)
 
 
-def _apply(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
+def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
     if len(log.topics) != 3:
-        raise _Skip(UpdateCheck.TOPICS, f"expected 3 event topics, got {len(log.topics)}")
+        raise _SkipUpdate(UpdateCheck.TOPICS, f"expected 3 event topics, got {len(log.topics)}")
+    # Version and type are compared as whole words, not by their low bytes [SYS10].
     event, version, kind = log.topics
     if event != CONFIG_UPDATE_TOPIC:
-        raise _Skip(UpdateCheck.EVENT, f"invalid SystemConfig update event: 0x{event.hex()}")
+        raise _SkipUpdate(UpdateCheck.EVENT, f"invalid SystemConfig update event: 0x{event.hex()}")
     if version != ZERO_HASH:
-        raise _Skip(UpdateCheck.VERSION, f"unrecognized SystemConfig update event version: 0x{version.hex()}")
+        raise _SkipUpdate(UpdateCheck.VERSION, f"unrecognized SystemConfig update event version: 0x{version.hex()}")
     match int.from_bytes(kind, "big"):
         case 0:
             return msgspec.structs.replace(config, batcher=_padded(_words(log.data, 1), 20))
@@ -118,7 +114,7 @@ def _apply(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
         case 2:
             return msgspec.structs.replace(config, gas_limit=_number(_words(log.data, 1), 8))
         case 3:
-            return config
+            return config  # the unsafe block signer: not even its data are checked [SYS15]
         case 4:
             return msgspec.structs.replace(config, eip1559_params=_eip1559_params(_words(log.data, 1)))
         case 5:
@@ -127,30 +123,30 @@ def _apply(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
             return msgspec.structs.replace(config, min_base_fee=_number(_words(log.data, 1), 8))
         case 7:
             return msgspec.structs.replace(config, da_footprint_gas_scalar=_number(_words(log.data, 1), 2))
-    raise _Skip(UpdateCheck.TYPE, f"unknown SystemConfig event type 0x{kind.hex()}")
+    raise _SkipUpdate(UpdateCheck.TYPE, f"unknown SystemConfig event type 0x{kind.hex()}")
 
 
 def _words(data: bytes, count: int) -> bytes:
-    """The `count` words inside the ABI frame of a `bytes` argument, which must be all there is."""
+    """The `count` words in an ABI-encoded `bytes` value, which must be all of the data [SYS11]."""
     size = 32 * count
     if len(data) < 32:
-        raise _Skip(UpdateCheck.SHORT, f"update data ends in its pointer: {len(data)} bytes")
+        raise _SkipUpdate(UpdateCheck.SHORT, f"update data ends in its pointer: {len(data)} bytes")
     if data[:32] != _WORD_32:
-        raise _Skip(UpdateCheck.POINTER, f"invalid pointer in update data: 0x{data[:32].hex()}")
+        raise _SkipUpdate(UpdateCheck.POINTER, f"invalid pointer in update data: 0x{data[:32].hex()}")
     if len(data) < 64:
-        raise _Skip(UpdateCheck.SHORT, f"update data ends in its length: {len(data)} bytes")
+        raise _SkipUpdate(UpdateCheck.SHORT, f"update data ends in its length: {len(data)} bytes")
     if data[32:64] != size.to_bytes(32, "big"):
-        raise _Skip(UpdateCheck.LENGTH, f"invalid length in update data: 0x{data[32:64].hex()}, expected {size}")
+        raise _SkipUpdate(UpdateCheck.LENGTH, f"invalid length in update data: 0x{data[32:64].hex()}, expected {size}")
     if len(data) < 64 + size:
-        raise _Skip(UpdateCheck.SHORT, f"update data cut off: {len(data)} bytes")
+        raise _SkipUpdate(UpdateCheck.SHORT, f"update data cut off: {len(data)} bytes")
     if len(data) > 64 + size:
-        raise _Skip(UpdateCheck.LONG, f"{len(data) - 64 - size} bytes after the update data")
+        raise _SkipUpdate(UpdateCheck.LONG, f"{len(data) - 64 - size} bytes after the update data")
     return data[64:]
 
 
 def _padded(word: Hash, size: int) -> bytes:
     if any(word[:-size]):
-        raise _Skip(UpdateCheck.PADDING, f"value has more than {size} bytes: 0x{word.hex()}")
+        raise _SkipUpdate(UpdateCheck.PADDING, f"value has more than {size} bytes: 0x{word.hex()}")
     return word[-size:]
 
 
@@ -159,9 +155,10 @@ def _number(word: Hash, size: int) -> int:
 
 
 def _eip1559_params(word: Hash) -> bytes:
+    # The upper 24 bytes may hold anything [SYS23].
     params = word[24:]
     if any(params[:4]) != any(params[4:]):
-        raise _Skip(UpdateCheck.EIP1559, f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
+        raise _SkipUpdate(UpdateCheck.EIP1559, f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
     return params
 
 
@@ -169,15 +166,16 @@ def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> Sys
     overhead, scalar = words[:32], words[32:]
     if not rules.packed_fee_scalars:
         return msgspec.structs.replace(config, overhead=overhead, scalar=scalar)
-    if not _scalar_is_strict(scalar):
+    # No error: op-node ignores such a scalar, and the next update is still read [SYS21].
+    if not _is_strict_scalar(scalar):
         return config
     return msgspec.structs.replace(config, overhead=ZERO_HASH, scalar=scalar)
 
 
-# --- reading it back from a block (3.4) ----------------------------------------------------------------------------
+# --- reading it back from a block ----------------------------------------------------------------------------------
 
 
-def config_of_block(
+def system_config_of_block(
     config: RollupConfig,
     *,
     number: int,
@@ -187,7 +185,7 @@ def config_of_block(
     extra_data: bytes,
     transactions: tuple[bytes, ...],
 ) -> SystemConfig:
-    """The system config that stands in an L2 block; BlockConfigError if the block has none."""
+    """The system config that an L2 block carries [SYS27 to SYS39]. Raises BlockConfigError if it carries none."""
     genesis = config.genesis
     if number == genesis.l2.number:
         if block_hash != genesis.l2.hash:
@@ -203,14 +201,14 @@ def config_of_block(
         extra = decode_extra_data(extra_data, schedule.l2(timestamp))
     except (L1InfoError, ExtraDataError) as error:
         raise BlockConfigError(str(error)) from None
-    surplus = gas_to_take_back(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
-    if gas_limit < surplus:
-        raise BlockConfigError(f"activation block gas limit {gas_limit} below upgrade gas {surplus}")
-    return _from_parts(info, layout, extra, gas_limit - surplus)
+    upgrade_gas = upgrade_gas_to_subtract(schedule.activations(timestamp), config.keep_karst_upgrade_gas)
+    if gas_limit < upgrade_gas:
+        raise BlockConfigError(f"activation block gas limit {gas_limit} below upgrade gas {upgrade_gas}")
+    return _from_parts(info, layout, extra, gas_limit - upgrade_gas)
 
 
 def _from_parts(info: L1Info, layout: L1InfoFormat, extra: ExtraData, gas_limit: int) -> SystemConfig:
-    """Values that the layout does not carry are forgotten: they are zero again after the block."""
+    """Values that the layout does not carry become zero [SYS40 to SYS44]."""
     operator_fee = info.operator_fee_scalar << 64 | info.operator_fee_constant
     return SystemConfig(
         batcher=info.batcher,

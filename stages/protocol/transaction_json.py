@@ -1,5 +1,5 @@
-"""Transactions as JSON-RPC gives them, back to their bytes. A wrong field shows in the transactions root, so values
-are converted and not judged."""
+"""The encoding of JSON-RPC transactions. Values are converted without checks: a wrong one shows in the transactions
+root."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ Encoder = Callable[[Object], bytes]
 
 
 def transaction_from_json(found: Any) -> bytes:
-    """The encoded transaction of types 0 to 4 and 0x7e; TransactionError for any other object."""
+    """The encoded transaction, of types 0 to 4 or 0x7e. Raises TransactionError for any other value."""
     try:
         kind = int(found.get("type") or "0x0", 16)
         encoder = _ENCODERS.get(kind)
@@ -32,6 +32,7 @@ def transaction_from_json(found: Any) -> bytes:
 def _number(text: str) -> bytes:
     digits = text[2:]
     data = bytes.fromhex("0" + digits if len(digits) & 1 else digits)
+    # Some servers send quantities with leading zeros; RLP has none.
     if data[:1] == b"\0":
         data = data.lstrip(b"\0")
     return encode_bytes(data)
@@ -69,6 +70,7 @@ def _authorizations(found: Object) -> bytes:
 
 
 def _signature(found: Object) -> bytes:
+    # Older servers send the parity as `v` alone.
     parity = found.get("yParity")
     return _number(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
 

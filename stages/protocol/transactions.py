@@ -1,4 +1,4 @@
-"""Transactions of types 0 to 4: bytes, JSON, signing hash, sender (derivation-rules 3)."""
+"""Transactions of types 0 to 4: encoding, decoding, signing hash, sender [BF1, BF3]."""
 
 from typing import Any, NamedTuple
 
@@ -17,18 +17,18 @@ _FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
 
 
 class TransactionError(ValueError):
-    """The bytes or the JSON are not a transaction of a known type."""
+    """The bytes or the JSON object are not a transaction of a known type."""
 
 
-class Access(NamedTuple):
-    """An entry of an access list."""
+class AccessTuple(NamedTuple):
+    """An entry of an access list (EIP-2930)."""
 
     address: Address
     slots: tuple[Hash, ...]
 
 
 class Authorization(NamedTuple):
-    """A signed delegation of an account's code."""
+    """A signed delegation of an account's code (EIP-7702)."""
 
     chain_id: int
     address: Address
@@ -39,8 +39,8 @@ class Authorization(NamedTuple):
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """A signed transaction. Amounts in wei; `chain_id` is None for a legacy one without replay protection, `to` for
-    a creation; types 0 and 1 have their gas price in both fee fields."""
+    """A signed transaction; `kind` is its type, amounts are in wei. `chain_id` is None for a legacy transaction without
+    replay protection (EIP-155), `to` for a contract creation; types 0 and 1 have their gas price in both fee fields."""
 
     kind: int
     chain_id: int | None
@@ -54,7 +54,7 @@ class Transaction(msgspec.Struct, frozen=True):
     y_parity: int
     r: int
     s: int
-    access_list: tuple[Access, ...] = ()
+    access_list: tuple[AccessTuple, ...] = ()
     max_blob_fee: int = 0
     blob_hashes: tuple[Hash, ...] = ()
     authorizations: tuple[Authorization, ...] = ()
@@ -76,7 +76,7 @@ def encode_transaction(transaction: Transaction) -> bytes:
 
 
 def signing_hash(transaction: Transaction) -> Hash:
-    """What the sender signs."""
+    """The hash that the sender signs."""
     body = _unsigned_body(transaction)
     if transaction.kind == LEGACY and transaction.chain_id is not None:
         body += encode_int(transaction.chain_id) + b"\x80\x80"
@@ -88,7 +88,7 @@ def _typed(kind: int, body: bytes) -> bytes:
 
 
 def _unsigned_body(transaction: Transaction) -> bytes:
-    """The fields before the signature, joined."""
+    """The encoded fields before the signature, joined."""
     kind = transaction.kind
     parts = [] if kind == LEGACY else [encode_int(transaction.chain_id or 0)]
     parts.append(encode_int(transaction.nonce))
@@ -119,14 +119,15 @@ def _encoded_authorization(each: Authorization) -> bytes:
 
 
 def transaction_kind(raw: bytes) -> int:
-    """The type of encoded bytes: their first byte, or 0 for a legacy list."""
+    """The type of an encoded transaction: its first byte, or 0 for a legacy list. Raises TransactionError if empty."""
     if not raw:
         raise TransactionError("empty transaction")
     return LEGACY if raw[0] >= 0xC0 else raw[0]
 
 
 def decode_transaction(raw: bytes) -> Transaction:
-    """A transaction of types 0 to 4, canonical encodings only; deposits are read by `deposits.decode_deposit`."""
+    """A transaction of types 0 to 4; for deposits there is `deposits.decode_deposit`. Raises TransactionError for
+    anything that is not a canonical encoding."""
     kind = transaction_kind(raw)
     try:
         if kind == LEGACY and raw[0] >= 0xC0:
@@ -208,9 +209,9 @@ def _list(item: Any, count: int | None = None) -> list[Any]:
     return item
 
 
-def _access(item: Any) -> Access:
+def _access(item: Any) -> AccessTuple:
     address, slots = _list(item, 2)
-    return Access(rlp.decode_sized(address, 20), tuple(rlp.decode_sized(slot, 32) for slot in _list(slots)))
+    return AccessTuple(rlp.decode_sized(address, 20), tuple(rlp.decode_sized(slot, 32) for slot in _list(slots)))
 
 
 def _authorization(item: Any) -> Authorization:
@@ -229,10 +230,12 @@ def _authorization(item: Any) -> Authorization:
 
 
 def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
-    """The signer by rule F3, or None where the signature or the chain id is not valid on this chain."""
+    """The sender, or None if signature or chain id are not valid on this chain [BF3]."""
+    # A legacy transaction without chain id is valid on every chain.
     if transaction.chain_id != chain_id and (transaction.kind != LEGACY or transaction.chain_id is not None):
         return None
     r, s = transaction.r, transaction.s
+    # EIP-2: of the two signatures (r, s) and (r, n - s) only the one with the low s is valid.
     if not (0 < r < CURVE_ORDER and 0 < s <= CURVE_ORDER // 2):
         return None
     signature = r.to_bytes(32, "big") + s.to_bytes(32, "big") + transaction.y_parity.to_bytes(1, "big")
@@ -244,5 +247,5 @@ def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
 
 
 def public_key_address(uncompressed: bytes) -> Address:
-    """The account of a 65-byte public key."""
+    """The account of an uncompressed public key of 65 bytes."""
     return keccak256(uncompressed[1:])[12:]

@@ -1,4 +1,4 @@
-"""References, headers and logs that every stage speaks of. Hashes are 32 raw bytes, addresses 20."""
+"""Types that every stage uses: block references, headers, logs, L1 blocks. Hashes are 32 raw bytes, addresses 20."""
 
 from functools import cached_property
 
@@ -13,7 +13,7 @@ U64_MASK = (1 << 64) - 1
 
 
 class BlockId(msgspec.Struct, frozen=True, array_like=True):
-    """A block by number and hash."""
+    """A block of either chain by number and hash [RPC21]."""
 
     number: int
     hash: Hash
@@ -23,7 +23,7 @@ class BlockId(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 block; `timestamp` in seconds."""
+    """A reference of an L1 block; `timestamp` in seconds [RPC21]."""
 
     hash: Hash
     number: int
@@ -32,6 +32,7 @@ class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> BlockId:
+        """Number and hash."""
         return BlockId(self.number, self.hash)
 
     def __str__(self) -> str:
@@ -39,7 +40,7 @@ class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L2BlockRef(msgspec.Struct, frozen=True, array_like=True):
-    """An L2 block with its L1 origin and its place in the epoch."""
+    """A reference of an L2 block with its L1 origin and its number within the epoch [RPC21, ATT44]."""
 
     hash: Hash
     number: int
@@ -50,6 +51,7 @@ class L2BlockRef(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> BlockId:
+        """Number and hash."""
         return BlockId(self.number, self.hash)
 
     def __str__(self) -> str:
@@ -61,7 +63,7 @@ ZERO_L2_REF = L2BlockRef(ZERO_HASH, 0, ZERO_HASH, 0, BlockId(0, ZERO_HASH), 0)
 
 
 class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The fields of a verified L1 header that derivation reads. Optional ones are absent before their L1 fork."""
+    """The fields of a verified L1 header that derivation reads; the optional ones are absent before their L1 fork."""
 
     hash: Hash
     number: int
@@ -72,13 +74,15 @@ class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
     excess_blob_gas: int | None
     parent_beacon_root: Hash | None
 
+    # The instance dict (dict=True) is there for this property alone.
     @cached_property
     def ref(self) -> L1BlockRef:
+        """The block's reference."""
         return L1BlockRef(self.hash, self.number, self.parent_hash, self.timestamp)
 
 
 class Log(msgspec.Struct, frozen=True, array_like=True):
-    """A log of a successful receipt; `index` counts over the whole L1 block."""
+    """A log of a successful receipt; `index` counts over the whole L1 block [DEP11]."""
 
     address: Address
     topics: tuple[bytes, ...]
@@ -87,15 +91,15 @@ class Log(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BlobRef(msgspec.Struct, frozen=True, array_like=True):
-    """A blob by its place among all blobs of its L1 block, and its versioned hash."""
+    """A blob by its index among all blobs of its L1 block, and its versioned hash."""
 
     index: int
     hash: Hash
 
 
 class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 transaction to the batch inbox that passed filter rules F1-F3 (derivation-rules 3); the batcher in
-    force is compared by derivation alone. `kind` is the transaction type."""
+    """An L1 transaction to the batch inbox that passes [BF1, BF2, BF3]; derivation compares its sender with the batcher
+    [BF4]. `kind` is the transaction type."""
 
     kind: int
     sender: Address
@@ -104,7 +108,7 @@ class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L1Block(msgspec.Struct, frozen=True, array_like=True):
-    """What derivation and the sequencer need of one verified L1 block."""
+    """What derivation and sequencer need of one verified L1 block."""
 
     header: L1Header
     inbox: tuple[InboxTransaction, ...]
@@ -113,11 +117,12 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def ref(self) -> L1BlockRef:
+        """The block's reference."""
         return self.header.ref
 
 
 class L2BlockContent(msgspec.Struct, frozen=True, array_like=True):
-    """A block of the local L2 chain, for the overlap rules of span batches (derivation-rules FU7)."""
+    """A block of the local L2 chain, which overlapping span batches are compared with [FU7]."""
 
     ref: L2BlockRef
     transactions: tuple[bytes, ...]

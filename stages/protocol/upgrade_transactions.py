@@ -1,6 +1,7 @@
-"""Upgrade transactions: what an activation block carries besides its deposits (attributes-rules 5).
+"""Upgrade transactions, which an activation block has after its deposits [UPG1 to UPG20, ATT9].
 
-They are data in files beside this module, written by `tools/importers/upgrades.py` and locked by a hash here.
+They are data in the files `forks/upgrades_<fork>.json`, written by `tools/importers/upgrades.py` and locked by a hash
+here.
 """
 
 from collections.abc import Iterable
@@ -24,11 +25,11 @@ LOCKS: dict[str, str] = {
     "karst": "2f47d1bd06afb3ebf55140cc3e21eb064ede47f4c1c0f4be80469a4ed5c325cb",
     "lagoon": "4dcf9cc6843b543ecdcbcc8324e80dca92d57331b5530f8b474f0034137a9032",
 }
-"""Keccak of all encoded transactions of each bundle in a row."""
+"""By bundle: the keccak of all its encoded transactions, joined."""
 
 
 class UpgradeEntry(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """An upgrade transaction as the file holds it: hex for bytes, decimal text for amounts beyond 64 bits."""
+    """An upgrade transaction in a file: hex strings for bytes, decimal strings for amounts of more than 64 bits."""
 
     intent: str
     sender: str
@@ -40,8 +41,8 @@ class UpgradeEntry(msgspec.Struct, frozen=True, rename={"sender": "from"}):
 
 
 class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bundle file. `linked_before` and `linked_after` are sent by chains of a larger dependency set only, but room
-    for them is made (`reserved_gas`) in any case."""
+    """A bundle file. `linked_before` and `linked_after` are for chains whose dependency set has other chains [UPG18];
+    `reserved_gas` makes room for them in any case [ATT32]."""
 
     fork: str
     source: str
@@ -52,7 +53,7 @@ class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Bundle(msgspec.Struct, frozen=True):
-    """A fork's encoded upgrade transactions; `gas` is what they need together."""
+    """A fork's encoded upgrade transactions; `gas` is the sum of their gas and the reserved gas [UPG13]."""
 
     linked_before: tuple[bytes, ...]
     transactions: tuple[bytes, ...]
@@ -61,7 +62,7 @@ class Bundle(msgspec.Struct, frozen=True):
 
 
 def upgrade_transactions(activations: Iterable[Activation], linked: bool = False) -> tuple[bytes, ...]:
-    """The upgrade transactions of an activation block in order; `linked` when the dependency set has other chains."""
+    """The upgrade transactions of an activation block, in fork order; `linked`: the dependency set has other chains."""
     found: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:
@@ -75,32 +76,33 @@ def upgrade_transactions(activations: Iterable[Activation], linked: bool = False
 
 
 def upgrade_gas(activations: Iterable[Activation]) -> int:
-    """Gas added to an activation block's limit (4.4)."""
+    """The gas that is added to an activation block's limit [ATT25]."""
     return sum(load_bundle(each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
 
 
-def gas_to_take_back(activations: Iterable[Activation], keep: bool) -> int:
-    """Gas to take from an activation block's limit when its system config is read back; `keep` is the chain's
-    keep_karst_upgrade_gas."""
+def upgrade_gas_to_subtract(activations: Iterable[Activation], keep: bool) -> int:
+    """The gas to subtract from an activation block's limit when its system config is read back [ATT26, ATT28]; `keep`
+    is the chain's keep_karst_upgrade_gas [ATT27]."""
     return upgrade_gas(each for each in activations if not (keep and each.extra_gas_may_be_kept))
 
 
 @cache
 def load_bundle(name: str) -> Bundle:
-    """Reads a bundle and checks it against its lock."""
+    """A bundle, read once. Raises CriticalError if its file is unreadable or does not match the lock."""
     content = files(forks).joinpath(f"upgrades_{name}.json").read_bytes()
     try:
         file = msgspec.json.decode(content, type=UpgradeFile)
         bundle = encode_bundle(file)
     except (msgspec.DecodeError, HexError, ValueError) as error:
         raise CriticalError(f"the file of {name}'s upgrade transactions cannot be read: {error}") from None
+    # A changed file would fork the node off the chain at the upgrade.
     if bundle_lock(bundle) != LOCKS[name]:
         raise CriticalError(f"the file of {name}'s upgrade transactions was changed: install the package again")
     return bundle
 
 
 def encode_bundle(file: UpgradeFile) -> Bundle:
-    """The deposit transactions of a bundle file."""
+    """The encoded bundle of a file. Raises HexError and ValueError for a malformed entry."""
     return Bundle(
         linked_before=tuple(map(encode_entry, file.linked_before)),
         transactions=tuple(map(encode_entry, file.transactions)),
@@ -110,7 +112,7 @@ def encode_bundle(file: UpgradeFile) -> Bundle:
 
 
 def encode_entry(entry: UpgradeEntry) -> bytes:
-    """One upgrade transaction; its source hash follows from its intent."""
+    """One upgrade transaction; its source hash follows from its intent [UPG1]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=upgrade_source_hash(entry.intent),
@@ -126,5 +128,5 @@ def encode_entry(entry: UpgradeEntry) -> bytes:
 
 
 def bundle_lock(bundle: Bundle) -> str:
-    """Keccak of all transactions of a bundle in a row, in hex."""
+    """The keccak of all transactions of a bundle, joined, in hex."""
     return keccak256(b"".join((*bundle.linked_before, *bundle.transactions, *bundle.linked_after))).hex()

@@ -1,1 +1,1 @@
-"""Answers JSON-RPC, health, readiness and metrics."""
+"""Serves JSON-RPC, health, readiness and metrics."""

@@ -1,4 +1,4 @@
-"""What the rpc process is told at start."""
+"""The rpc process's configuration."""
 
 import msgspec
 
@@ -6,9 +6,10 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class RpcConfig(msgspec.Struct, frozen=True):
-    """Listening addresses (port 0: any free one), the version string that is shown, and what may be called.
+    """The options of `rpc.*` and `metrics.*`. A port of 0 is any free one.
 
-    `metrics_dir` is the folder where every process writes `<process>.prom`. `p2p`: there is a p2p process."""
+    `version` is what `optimism_version` answers, `metrics_dir` the directory in which every process writes
+    `<process>.prom`. Without `p2p` there is no p2p process, and so no namespace `opp2p`."""
 
     addr: str
     port: int

@@ -1,5 +1,7 @@
-"""The metrics of all processes as one exposition: each sample gets its process as a label. Works on text, as parsing
-sixteen kilobytes per process at each scrape would cost ten times as much."""
+"""Merges the Prometheus expositions of all processes into one, with the process as a label of each sample.
+
+It works on the text: parsing sixteen kilobytes per process at each scrape costs ten times as much.
+"""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +10,10 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 _HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
 
 
-def merge(texts: Mapping[str, str]) -> str:
-    """One exposition of many, by process; a sample that names a process already keeps it. Families stay together,
-    each with its HELP and TYPE once; lines that are no samples are left out."""
-    heads: dict[str, dict[str, str]] = {}
+def merge_expositions(texts: Mapping[str, str]) -> str:
+    """One exposition from those of several processes, by process name. A sample that has a process label already
+    keeps it. Each family appears once, with one HELP and one TYPE line; lines that are no samples are dropped."""
+    headers: dict[str, dict[str, str]] = {}
     samples: dict[str, list[str]] = {}
     for process, text in texts.items():
         family = ""
@@ -20,15 +22,15 @@ def merge(texts: Mapping[str, str]) -> str:
                 words = line.split(" ", 3)
                 if len(words) >= 3 and words[1] in ("HELP", "TYPE"):
                     family = words[2]
-                    heads.setdefault(family, {}).setdefault(words[1], line)
+                    headers.setdefault(family, {}).setdefault(words[1], line)
             elif match := _NAME.match(line):
                 group = family if family and match[0].startswith(family) else match[0]
-                samples.setdefault(group, []).append(_labelled(line, match.end(), process))
-    lines = [line for family, found in samples.items() for line in (*heads.get(family, {}).values(), *found)]
+                samples.setdefault(group, []).append(_with_process_label(line, match.end(), process))
+    lines = [line for family, found in samples.items() for line in (*headers.get(family, {}).values(), *found)]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _labelled(line: str, end: int, process: str) -> str:
+def _with_process_label(line: str, end: int, process: str) -> str:
     if _HAS_PROCESS.match(line, end):
         return line
     label = f'process="{process}"'

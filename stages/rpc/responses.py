@@ -1,5 +1,5 @@
-"""References, sync status and outputs as JSON (node-behaviour 1.3, 1.4): plain numbers, zero references for what is
-not known, never null."""
+"""Results of the `optimism` namespace as JSON: references with plain numbers, and zeros instead of null for an unknown
+one [RPC21, RPC24]."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_RE
 
 
 def block_id(block: BlockId) -> dict[str, Any]:
-    """BlockID."""
+    """A BlockID [RPC21]."""
     return {"hash": to_hex(block.hash), "number": block.number}
 
 
 def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
-    """L1BlockRef."""
+    """An L1BlockRef; the zero reference for None [RPC21, RPC24]."""
     ref = ref or ZERO_L1_REF
     return {
         "hash": to_hex(ref.hash),
@@ -28,7 +28,7 @@ def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
 
 
 def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
-    """L2BlockRef; `l1origin` is one word."""
+    """An L2BlockRef; the zero reference for None [RPC21, RPC24]."""
     ref = ref or ZERO_L2_REF
     return {
         "hash": to_hex(ref.hash),
@@ -41,12 +41,13 @@ def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
 
 
 def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
-    """optimism_syncStatus. While a start is being looked for the L2 heads and `current_l1` are zero."""
+    """The result of optimism_syncStatus [RPC36 to RPC40]. `current_l1` is zero unless derivation runs on the engine's
+    last reset."""
     l1 = l1 or L1Heads(None, None, None)
     engine = engine or EngineStatus(0, None, None, None, None, None, False, False)
-    at_work = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
+    deriving = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
     return {
-        "current_l1": l1_ref(derivation.current_l1 if derivation is not None and at_work else None),
+        "current_l1": l1_ref(derivation.current_l1 if derivation is not None and deriving else None),
         "current_l1_finalized": l1_ref(l1.finalized),
         "head_l1": l1_ref(l1.head),
         "safe_l1": l1_ref(l1.safe),
@@ -61,7 +62,7 @@ def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: Der
 
 
 def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
-    """optimism_outputAtBlock with the sync status of the same moment."""
+    """The result of optimism_outputAtBlock [RPC31], with the sync status of the same moment [RPC33]."""
     return {
         "version": to_hex(ZERO_HASH),
         "outputRoot": to_hex(found.output_root),

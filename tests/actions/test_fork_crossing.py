@@ -1,5 +1,5 @@
-"""A rollup crosses every fork: what the sequencer builds and the verifier derives are the same blocks, every upgrade
-transaction succeeds, and the proxies point where the rule book says (attributes-rules 5)."""
+"""A rollup crosses every fork: the verifier derives the blocks that the sequencer builds, all upgrade transactions
+succeed, and the proxies have the implementations of the rules [UPG5 to UPG8, UPG16, UPG17]."""
 
 from itertools import groupby
 from pathlib import Path
@@ -13,18 +13,18 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle, upgrade_gas
+from rollup_node.tools.batcher.channel_config import ChannelConfig
 from rollup_node.tools.batcher.channels import Compression
-from rollup_node.tools.batcher.forms import Form
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import GAS_LIMIT
 from rollup_node.tools.devnet.l2_alloc import read_alloc
-from tests.support.small_rollup import BEST, Engine, SmallRollup
+from tests.support.small_rollup import NEWEST, InProcessEngine, SmallRollup
 
 FORKS = FORK_NAMES[1:]
-PLAIN = Form(spans=False, blobs=False, compression=Compression.ZLIB)
+OLDEST = ChannelConfig(spans=False, blobs=False, compression=Compression.ZLIB)
 SLOT = int.from_bytes(keccak256(b"eip1967.proxy.implementation"), "big") - 1
 ATTESTATIONS, FEATURE_FLAGS = 0x21, 0x2D
-"""Their code differs from chain to chain, by a hash over chain and address, and by version."""
+"""Predeploys whose code differs between chains: it contains a hash over chain and address, or a version."""
 DETERMINISTIC_DEPLOYER = bytes.fromhex("4e59b44847b379578588920ca78fbf26c0b4956c")
 DEPLOY = keccak256(b"deploy(bytes32,bytes)")[:4]
 IMPLEMENTATIONS = {
@@ -43,8 +43,8 @@ IMPLEMENTATIONS = {
         0x0F: "4f1db3c6abd250ba86e0928471a8f7db3afd88f1",
     },
 }
-"""Proxies by the last byte of their address, with the address behind each after a fork's activation block."""
-BY_DEPLOYMENT = {
+"""The implementation of each proxy, by the last byte of its address, after a fork's activation block."""
+KARST_DEPLOYMENTS = {
     0x07: 3,
     0x0F: 4,
     0x10: 5,
@@ -63,14 +63,14 @@ BY_DEPLOYMENT = {
     0x2C: 18,
     0x2D: 19,
 }
-"""Proxies that Karst changes, with the entry of its bundle that deploys the contract behind each (the table of 5.5)."""
+"""The proxies that Karst changes, with the entry of its bundle that deploys the implementation [UPG16]."""
 
 
 def karst_implementations() -> dict[int, str]:
-    """Where the entries of Karst's bundle put their contracts, by EIP-1014."""
+    """The addresses of the contracts that Karst's bundle deploys, by EIP-1014."""
     transactions = load_bundle("karst").transactions
     found = {}
-    for low, entry in BY_DEPLOYMENT.items():
+    for low, entry in KARST_DEPLOYMENTS.items():
         data = decode_deposit(transactions[entry]).data
         assert data[:4] == DEPLOY and int.from_bytes(data[36:68], "big") == 64
         code = data[100 : 100 + int.from_bytes(data[68:100], "big")]
@@ -78,33 +78,34 @@ def karst_implementations() -> dict[int, str]:
     return found
 
 
-def implementations(engine: Engine, number: int) -> dict[int, str]:
-    """What the proxies point to after a block; everything pointed to must have code."""
-    state = State(engine.ledger.store, engine.block(number).header.state_root)
+def implementations(engine: InProcessEngine, number: int) -> dict[int, str]:
+    """The implementations of all proxies after a block; each must have code."""
+    state = State(engine.backend.store, engine.block(number).header.state_root)
     found = {}
     for low in range(0x30):
         address = state.storage(predeploy(low), SLOT).to_bytes(20, "big")
         if any(address):
-            assert state.code(address), f"{low:#x} points to {address.hex()}, where nothing is"
+            assert state.code(address), f"{low:#x} points to {address.hex()}, which has no code"
             found[low] = address.hex()
     return found
 
 
 def check(rollup: SmallRollup) -> dict[str, int]:
-    """Both engines have the same blocks, nothing was dropped and no deposit failed; the activation blocks by fork."""
+    """Asserts that both engines have the same blocks, nothing was dropped and no deposit failed; the number of each
+    fork's activation block."""
     schedule, engine = rollup.config.schedule(), rollup.verifier
     assert engine.head.hash == rollup.sequencer.head.hash and rollup.dropped == []
     activated: dict[str, int] = {}
     for number in range(1, engine.head.number + 1):
         block = engine.block(number)
         assert block.hash == rollup.sequencer.block(number).hash
-        assert [entry.outcome.problem for entry in block.executed if not entry.outcome.succeeded] == []
+        assert [entry.result.error for entry in block.executed if not entry.result.succeeded] == []
         activations = schedule.activations(block.header.timestamp)
         bundles = [raw for each in activations if each.bundle for raw in load_bundle(each.bundle).transactions]
         deposits = [entry.transaction.raw for entry in block.executed if is_deposit(entry.transaction.raw)]
         users = len(block.executed) - len(deposits)
         assert not bundles or deposits[-len(bundles) :] == bundles
-        assert users == 0 if any(each.sequencer_leaves_empty for each in activations) else users >= 1
+        assert users == 0 if any(each.sequencer_no_tx_pool for each in activations) else users >= 1
         assert block.header.gas_limit == GAS_LIMIT + upgrade_gas(activations)
         activated |= {fork.name: number for fork in schedule.activating(block.header.timestamp)}
     origin = engine.state().storage(L1_BLOCK, 0) & (1 << 64) - 1
@@ -114,7 +115,7 @@ def check(rollup: SmallRollup) -> dict[str, int]:
 
 @pytest.mark.parametrize("fork", FORKS)
 @pytest.mark.parametrize("pace", [(2, 1), (4, 2)])
-def test_every_boundary_is_crossed_from_a_chain_that_begins_before_it(fork: str, pace: tuple[int, int]) -> None:
+def test_a_chain_that_starts_before_a_fork_crosses_it(fork: str, pace: tuple[int, int]) -> None:
     rollup = SmallRollup(f"{fork}=7", pace=pace)
     rollup.run(7 + 5 * pace[0])
     assert check(rollup) == {fork: 8 // pace[1] if pace[1] > 1 else 7}
@@ -122,14 +123,14 @@ def test_every_boundary_is_crossed_from_a_chain_that_begins_before_it(fork: str,
         assert implementations(rollup.verifier, rollup.safe.number).items() >= IMPLEMENTATIONS[fork].items()
 
 
-@pytest.mark.parametrize("form", [BEST, PLAIN], ids=["best", "plain"])
-def test_all_forks_are_crossed_in_one_run(form: Form) -> None:
-    rollup = SmallRollup(*(f"{fork}={3 + 4 * index}" for index, fork in enumerate(FORKS)), form=form)
+@pytest.mark.parametrize("channel", [NEWEST, OLDEST], ids=["newest", "oldest"])
+def test_all_forks_are_crossed_in_one_run(channel: ChannelConfig) -> None:
+    rollup = SmallRollup(*(f"{fork}={3 + 4 * index}" for index, fork in enumerate(FORKS)), channel=channel)
     rollup.run(56)
     assert check(rollup) == {fork: 3 + 4 * index for index, fork in enumerate(FORKS)}
-    used = [(f.spans, f.blobs, f.compression is Compression.BROTLI) for f, _ in groupby(rollup.forms)]
-    better = [(True, False, False), (True, True, False), (True, True, True)]
-    assert used == [(False, False, False), *(better if form is BEST else [])]
+    used = [(each.spans, each.blobs, each.compression is Compression.BROTLI) for each, _ in groupby(rollup.channels)]
+    newer = [(True, False, False), (True, True, False), (True, True, True)]
+    assert used == [(False, False, False), *(newer if channel is NEWEST else [])]
 
 
 def test_forks_may_share_an_activation_block() -> None:
@@ -140,7 +141,7 @@ def test_forks_may_share_an_activation_block() -> None:
 
 
 def unpack(registry: Path, name: str, folder: Path) -> Path:
-    """A genesis file of the registry as plain JSON."""
+    """Writes a genesis file of the registry as JSON; its path."""
     dictionary = zstandard.ZstdCompressionDict((registry / "dictionary").read_bytes())
     packed = (registry / f"{name}.json.zst").read_bytes()
     file = folder / f"{name.replace('/', '-')}.json"
@@ -149,7 +150,7 @@ def unpack(registry: Path, name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["sepolia/op", "mainnet/zora"])
-def test_real_proxies_and_contracts_are_upgraded_by_every_fork(shared_data: Path, tmp_path: Path, name: str) -> None:
+def test_every_fork_upgrades_the_contracts_of_public_chains(shared_data: Path, tmp_path: Path, name: str) -> None:
     file = unpack(shared_data / "registry" / "genesis", name, tmp_path)
     rollup = SmallRollup(*(f"{fork}={3 * index}" for index, fork in enumerate(FORKS)), l2_alloc=file)
     rollup.run(36)
@@ -163,13 +164,13 @@ def test_real_proxies_and_contracts_are_upgraded_by_every_fork(shared_data: Path
     assert implementations(rollup.verifier, activated["lagoon"]).keys() == expected.keys()
 
 
-def test_karst_leaves_the_contracts_of_a_public_chain_that_began_with_it(shared_data: Path, tmp_path: Path) -> None:
+def test_karst_installs_the_contracts_of_a_public_chain_that_started_with_it(shared_data: Path, tmp_path: Path) -> None:
     registry = shared_data / "registry" / "genesis"
-    began = read_alloc(unpack(registry, "sepolia-devnet-2/sepolia-devnet-2", tmp_path)).alloc
+    expected = read_alloc(unpack(registry, "sepolia-devnet-2/sepolia-devnet-2", tmp_path)).alloc
     rollup = SmallRollup("karst=3", l2_alloc=unpack(registry, "sepolia/op", tmp_path))
     rollup.run(6)
     check(rollup)
     state = rollup.verifier.state()
     found = {low: state.code(bytes.fromhex(text)) for low, text in implementations(rollup.verifier, 6).items()}
-    differing = {low for low in BY_DEPLOYMENT if to_hex(found[low]) != began[f"0x{'c0d3' * 9}{low:04x}"]["code"]}
+    differing = {low for low in KARST_DEPLOYMENTS if to_hex(found[low]) != expected[f"0x{'c0d3' * 9}{low:04x}"]["code"]}
     assert differing == {ATTESTATIONS, FEATURE_FLAGS}

@@ -1,11 +1,10 @@
-"""What operators do with a running network: ask both nodes, stop and start the sequencer, reset the derivation, suspend
-the command, and start another one in its place."""
+"""Operations on a running network: queries of both nodes, stop and start of the sequencer, a derivation reset, a
+stopped devnet command, and a second command in its directory."""
 
 import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -13,20 +12,23 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.programs import Devnet, Program, RpcAnswer, call, get
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Devnet, Program, RpcError, call, http_get
 
-QUIET_SECONDS = 2.5
+IDLE_L1_BLOCKS = 3
 ROUNDS = 5
 ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Any) -> Iterator[Devnet]:
-    """A network that all tests of the module share, and that ends with equal output roots."""
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
+    """A network for all tests of the module, which ends with equal output roots."""
     with Devnet(module_leftovers) as running:
-        running.wait_up()
+        running.wait_for_first_safe()
         yield running
-        running.wait(lambda: min(running.finalized(name) for name in running.nodes) > 0, "finality on both nodes")
+        running.wait(
+            lambda: min(running.finalized_number(name) for name in running.nodes) > 0, "finality on both nodes"
+        )
         result = running.finish()
     assert set(result) == {"blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes"}
     assert result["safe"] >= result["finalized"] > 0 and result["seconds"] > 0
@@ -37,31 +39,32 @@ def ask(net: Devnet, name: str, method: str, *params: Any) -> Any:
 
 
 def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
-    """The message of the error that a call is answered with."""
-    with pytest.raises(RpcAnswer) as refusal:
+    """The error message of a call."""
+    with pytest.raises(RpcError) as refusal:
         ask(net, name, method, *params)
     return refusal.value.message
 
 
 def wait_active(net: Devnet, active: bool) -> None:
-    """Waits until the sequencer's status, which comes apart from the answers to calls, says whether it is active."""
-    net.wait(lambda: ask(net, "sequencer", "admin_sequencerActive") is active, f"sequencing to be {active}")
+    """Waits until admin_sequencerActive has this value: it follows the engine's status with a delay."""
+    net.wait(lambda: ask(net, "sequencer", "admin_sequencerActive") is active, f"sequencer active: {active}")
 
 
 def unsafe(net: Devnet) -> dict[str, Any]:
-    found: dict[str, Any] = net.heads("sequencer")["unsafe_l2"]
+    """The sequencer's unsafe head."""
+    found: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
     return found
 
 
-def test_network_json_names_everything(net: Devnet) -> None:
+def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
     network = net.network
     assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "nodes", "pids"}
     assert int(call(network["l1"], "eth_chainId"), 16) == 900
-    assert get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
+    assert http_get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
     for name in net.nodes:
         node = net.node(name)
         assert int(call(node["engine"], "eth_chainId"), 16) == 901
-        assert get(node["engine_auth"])[0] in (401, 405)
+        assert http_get(node["engine_auth"])[0] in (401, 405)
         roles = {entry["role"] for entry in net.processes(name).values()}
         assert roles == {"supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
         assert net.processes(name)["supervisor"]["pid"] == network["pids"][f"{name} node"]
@@ -72,7 +75,7 @@ def test_network_json_names_everything(net: Devnet) -> None:
 
 
 @pytest.mark.parametrize("name", Devnet.nodes)
-def test_methods_that_read(net: Devnet, name: str) -> None:
+def test_read_methods(net: Devnet, name: str) -> None:
     ours = json.loads((net.root / "rollup.json").read_text())
     config = ask(net, name, "optimism_rollupConfig")
     assert config["genesis"]["l1"] == ours["genesis"]["l1"] and config["genesis"]["l2"] == ours["genesis"]["l2"]
@@ -80,17 +83,17 @@ def test_methods_that_read(net: Devnet, name: str) -> None:
     assert {key: config[key] for key in names} == {key: ours[key] for key in names}
     version = ask(net, name, "optimism_version")
     assert re.fullmatch(r"v\d+\.\d+\.\d+.*", version)
-    status, text = get(net.node(name)["rpc"] + "/healthz")
+    status, text = http_get(net.node(name)["rpc"] + "/healthz")
     assert (status, json.loads(text)) == (200, {"version": version})
-    heads = net.heads(name)
+    heads = net.sync_status(name)
     assert heads["finalized_l2"]["number"] <= heads["safe_l2"]["number"] <= heads["unsafe_l2"]["number"]
-    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+    net.wait(lambda: net.is_ready(name), f"ready {name}")
     assert refused(net, name, "optimism_outputAtBlock", hex(1 << 40)) != ""
     assert "optimism_nothing" in refused(net, name, "optimism_nothing")
 
 
-def test_outputs_are_those_of_the_engine(net: Devnet) -> None:
-    number = net.safe()
+def test_outputs_agree_with_the_engine(net: Devnet) -> None:
+    number = net.safe_number()
     found = [ask(net, name, "optimism_outputAtBlock", hex(number)) for name in net.nodes]
     for key in ("outputRoot", "stateRoot", "withdrawalStorageRoot", "blockRef", "version"):
         assert found[0][key] == found[1][key]
@@ -100,23 +103,29 @@ def test_outputs_are_those_of_the_engine(net: Devnet) -> None:
 
 
 def test_the_verifier_has_blocks_before_they_are_safe(net: Devnet) -> None:
-    """What it follows is not what derivation gave."""
+    """Unsafe blocks come by gossip, not by derivation."""
 
     def follows(head: dict[str, Any]) -> bool:
-        heads = net.heads("verifier")
-        is_ahead = heads["unsafe_l2"]["number"] > heads["safe_l2"]["number"]
-        return is_ahead and heads["unsafe_l2"]["number"] >= head["number"]
+        heads = net.sync_status("verifier")
+        number = int(heads["unsafe_l2"]["number"])
+        return number > int(heads["safe_l2"]["number"]) and number >= int(head["number"])
+
+    def has_next(head: dict[str, Any]) -> bool:
+        return int(unsafe(net)["number"]) > int(head["number"])
 
     for _ in range(ROUNDS):
         head = unsafe(net)
-        net.wait(partial(follows, head), "the unsafe block of the sequencer")
-        net.wait(lambda last=head: unsafe(net)["number"] > last["number"], "the next one")  # type: ignore[misc]
+        net.wait(partial(follows, head), "unsafe block of the sequencer")
+        net.wait(partial(has_next, head), "next unsafe block")
 
 
 def test_the_nodes_are_each_others_peers(net: Devnet) -> None:
+    def has_peer(name: str) -> bool:
+        return bool(ask(net, name, "opp2p_peerStats")["blocksTopicV4"] == 1)
+
     ids = {name: ask(net, name, "opp2p_self")["peerID"] for name in net.nodes}
     for name in net.nodes:
-        net.wait(lambda name=name: ask(net, name, "opp2p_peerStats")["blocksTopicV4"] == 1, f"{name} to have a peer")  # type: ignore[misc]
+        net.wait(partial(has_peer, name), f"peer of the {name}")
     for name, other in zip(net.nodes, reversed(net.nodes), strict=True):
         peers = ask(net, name, "opp2p_peers", True)
         assert peers["totalConnected"] == 1 and list(peers["peers"]) == [ids[other]]
@@ -125,7 +134,9 @@ def test_the_nodes_are_each_others_peers(net: Devnet) -> None:
         assert all(text.startswith("/ip4/127.0.0.1/tcp/") for text in peer["addresses"])
         stats = ask(net, name, "opp2p_peerStats")
         assert (stats["connected"], stats["blocksTopicV4"], stats["banned"]) == (1, 1, 0)
-        assert refused(net, name, "opp2p_blockPeer", "nobody").startswith("invalid argument 0: failed to parse peer ID")
+        assert refused(net, name, "opp2p_blockPeer", "unknown").startswith(
+            "invalid argument 0: failed to parse peer ID"
+        )
 
 
 @pytest.mark.parametrize("name", Devnet.nodes)
@@ -141,49 +152,53 @@ def test_metrics_of_all_processes(net: Devnet, name: str) -> None:
     ]
     for line in shown:
 
-        def there(line: str = line) -> bool:
-            status, text = get(net.node(name)["metrics"] + "/metrics")
+        def exposed(line: str = line) -> bool:
+            status, text = http_get(net.node(name)["metrics"] + "/metrics")
             assert status == 200
             return re.search(f"^{line}$", text, re.MULTILINE) is not None
 
-        net.wait(there, f"the metric {line}")
+        net.wait(exposed, f"metric {line}")
 
 
-def test_traffic_and_deposits_arrive(net: Devnet) -> None:
-    """Transfers and deposits of the network's traffic have succeeded on the safe chain."""
+def test_transfers_and_deposits_succeed(net: Devnet) -> None:
+    """Transfers and deposits of the network's traffic succeed on the safe chain."""
     kinds: dict[str, int] = {}
     read = 0
 
     def all_seen() -> bool:
         nonlocal read
-        while read < net.safe():
+        while read < net.safe_number():
             read += 1
             for receipt in call(net.node("verifier")["engine"], "eth_getBlockReceipts", hex(read)):
                 assert receipt["status"] == "0x1"
                 kinds[receipt["type"]] = kinds.get(receipt["type"], 0) + 1
         return kinds.get("0x2", 0) > 0 and kinds["0x7e"] > read
 
-    net.wait(all_seen, "a transfer, and a deposit besides the L1 attributes")
+    net.wait(all_seen, "transfer and deposit besides the L1 attributes")
 
 
 def test_the_sequencer_is_stopped_and_started(net: Devnet) -> None:
+    def l1_head() -> int:
+        return int(call(net.network["l1"], "eth_blockNumber"), 16)
+
     assert ask(net, "sequencer", "admin_sequencerActive") is True
     stopped = ask(net, "sequencer", "admin_stopSequencer")
     wait_active(net, False)
-    net.wait(lambda: unsafe(net)["hash"] == stopped, "the last block to be the head")
+    net.wait(lambda: unsafe(net)["hash"] == stopped, "last block as unsafe head")
     head = unsafe(net)
     assert refused(net, "sequencer", "admin_stopSequencer") == "sequencer not running"
-    net.kill_row("sequencer", "engine")
-    time.sleep(QUIET_SECONDS)
-    net.wait(lambda: unsafe(net)["number"], "the engine process to know its heads")
-    assert unsafe(net) == head, "nothing was built, nor after the process had died"
+    net.kill_process("sequencer", "engine")
+    restarted_at = l1_head()
+    net.wait(lambda: l1_head() >= restarted_at + IDLE_L1_BLOCKS, f"{IDLE_L1_BLOCKS} L1 blocks")
+    net.wait(lambda: unsafe(net)["number"], "heads of the restarted engine process")
+    assert unsafe(net) == head, "blocks were built after the stop or the restart"
     wait_active(net, False)
     assert "block hash does not match" in refused(net, "sequencer", "admin_startSequencer", "0x" + "12" * 32)
     ask(net, "sequencer", "admin_startSequencer", stopped)
     wait_active(net, True)
     assert refused(net, "sequencer", "admin_startSequencer", stopped) == "sequencer already running"
-    net.wait(lambda: unsafe(net)["number"] > head["number"] + 1, "new blocks")
-    net.wait_safe(head["number"] + 1)
+    net.wait(lambda: unsafe(net)["number"] > head["number"] + 1, "new unsafe blocks")
+    net.wait_for_safe(head["number"] + 1)
 
 
 def test_a_verifier_does_not_sequence(net: Devnet) -> None:
@@ -193,22 +208,22 @@ def test_a_verifier_does_not_sequence(net: Devnet) -> None:
 
 
 @pytest.mark.parametrize("name", Devnet.nodes)
-def test_the_derivation_is_reset(net: Devnet, name: str) -> None:
-    before = net.safe(name)
+def test_derivation_is_reset(net: Devnet, name: str) -> None:
+    before = net.safe_number(name)
     resets = net.log(name).count('msg="derivation begins"')
     ask(net, name, "admin_resetDerivationPipeline")
-    net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "derivation to begin again")
-    net.wait_safe(before + 2, name)
-    net.wait(lambda: net.ready(name), f"the {name} to be ready")
+    net.wait(lambda: net.log(name).count('msg="derivation begins"') > resets, "restart of derivation")
+    net.wait_for_safe(before + 2, name)
+    net.wait(lambda: net.is_ready(name), f"ready {name}")
 
 
-def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -> None:
+def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers) -> None:
     def end(*words: str) -> str:
         with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
-            return other.end().one_line()
+            return other.wait_for_exit().error_line()
 
     assert end("--data-dir", str(net.root)) == (
-        f"error: --data-dir {net.root}: another network runs here; stop it or give another"
+        f"error: --data-dir {net.root}: another network runs in it; stop that one or give another directory"
     )
     port = urlsplit(net.network["l1"]).port
     assert port is not None
@@ -218,11 +233,10 @@ def test_its_directory_and_ports_are_taken(net: Devnet, module_leftovers: Any) -
     assert net.running
 
 
-def test_the_command_can_be_suspended(net: Devnet) -> None:
-    """The nodes do not need the command that started them."""
+def test_the_nodes_run_while_the_command_is_stopped(net: Devnet) -> None:
     net.process.send_signal(signal.SIGSTOP)
-    before = net.safe()
+    before = net.safe_number()
     try:
-        net.wait_safe(before + 2)
+        net.wait_for_safe(before + 2)
     finally:
         net.process.send_signal(signal.SIGCONT)

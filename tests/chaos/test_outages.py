@@ -1,11 +1,12 @@
-"""L1 and the beacon node are out of reach for a while in the middle of a run, of a network whose L1 is a program of the
-user's own; the nodes tell it, and go on to equal output roots when they are back."""
+"""An external L1 and its Beacon API are unreachable for a while during a run: the nodes report it in `/readyz`, and
+end with equal output roots after the outage."""
 
 import json
-from typing import Any
+from functools import partial
 
-from tests.support.parts import Relay
-from tests.support.programs import Devnet, Program, is_told
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Devnet, Program, reports_problem
+from tests.support.tcp_relay import TcpRelay
 
 L1_SECONDS = ("--slot-time", "1")
 
@@ -14,26 +15,26 @@ def port_of(url: str) -> int:
     return int(url.rpartition(":")[2])
 
 
-def test_endpoints_of_all_are_away_for_a_while(leftovers: Any) -> None:
+def test_l1_and_beacon_outages_of_all_nodes(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "net"
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(directory)) as prepare:
-        assert prepare.end().code == 0
+        assert prepare.wait_for_exit().code == 0
     genesis = directory / "l1-genesis.json"
     with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), *L1_SECONDS) as l1_program:
-        words = l1_program.say("L1 ").split()
-        l1, beacon = (Relay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
+        words = l1_program.wait_for_line("L1 ").split()
+        l1, beacon = (TcpRelay(port_of(words[words.index(name) + 1])) for name in ("L1", "beacon"))
         with l1, beacon, Devnet(leftovers, "--l1", l1.url, "--beacon", beacon.url) as net:
-            net.wait_up()
+            net.wait_for_first_safe()
             assert json.loads((net.root / "rollup.json").read_text())["genesis"]["l1"]["hash"] == words[-1]
             for relay, process in ((beacon, "blobs"), (l1, "l1")):
                 relay.cut()
                 text = f"{relay.name}: cannot connect (Connection refused)"
                 for name in net.nodes:
                     rpc = net.node(name)["rpc"]
-                    net.wait(lambda at=rpc, of=process, told=text: is_told(at, of, told), f"{name}: {process}: {text}")
+                    net.wait(partial(reports_problem, rpc, process, text), f"problem of {name}: {process}: {text}")
                 relay.restore()
-                net.wait(lambda: all(map(net.ready, net.nodes)), "both nodes to be ready")
-                higher = net.safe() + 2
+                net.wait(lambda: all(map(net.is_ready, net.nodes)), "ready nodes")
+                higher = net.safe_number() + 2
                 for name in net.nodes:
-                    net.wait_safe(higher, name)
+                    net.wait_for_safe(higher, name)
             net.finish()

@@ -1,18 +1,20 @@
-"""L1 is reorganised while the local network runs, with batches in the blocks that go; both nodes follow it and end with
+"""L1 reorgs during a run of the local network, with batches in the removed blocks; both nodes follow and end with
 equal output roots."""
 
 import json
 import os
 import signal
+from functools import partial
 from typing import Any
 
-from tests.support.programs import Devnet, call, call_all
+from tests.support.leftovers import Leftovers
+from tests.support.programs import Devnet, call, call_batch
 
 DEPTH = 3
 
 
 def inbox_transactions(net: Devnet, first: int, last: int) -> list[int]:
-    """How many transactions to the batch inbox each of these L1 blocks has."""
+    """The number of transactions to the batch inbox in each of these L1 blocks."""
     inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
     blocks = [l1_block(net, number, True) for number in range(first, last + 1)]
     return [sum(entry["to"] == inbox for entry in block["transactions"]) for block in blocks]
@@ -28,52 +30,57 @@ def l1_head(net: Devnet) -> int:
 
 
 def wait_for_batches(net: Devnet) -> None:
-    """Waits until each of the last L1 blocks holds a batch."""
+    """Waits until each of the last L1 blocks has a batch."""
 
-    def there() -> bool:
+    def have_batches() -> bool:
         head = l1_head(net)
         return head > DEPTH and all(inbox_transactions(net, head - DEPTH + 1, head))
 
-    net.wait(there, "a batch in each of the last L1 blocks")
+    net.wait(have_batches, "batch in each of the last L1 blocks")
 
 
-def reorganise(net: Devnet) -> int:
-    """Replaces the last L1 blocks; the number of the first that is another now. L1 makes no block between the
-    calls of a batch."""
+def reorg(net: Devnet) -> int:
+    """Replaces the last L1 blocks; the number of the first replaced one. L1 mines no block between the calls of a
+    batch."""
     url = net.network["l1"]
-    block, _ = call_all(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
+    block, _ = call_batch(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
     for _ in range(DEPTH):
-        assert l1_block(net, block["number"])["hash"] != block["hash"], "L1 was not reorganised as deep as asked for"
+        assert l1_block(net, block["number"])["hash"] != block["hash"], "the reorg was less deep than requested"
         first, block = int(block["number"], 16), call(url, "eth_getBlockByHash", block["parentHash"], False)
     return first
 
 
+def follows_reorg(net: Devnet, name: str, first: int) -> None:
+    """Waits until a node's safe origin is past the replaced blocks, which are those from `first` on."""
+    beyond = first + DEPTH + 2
+    net.wait(
+        lambda: net.sync_status(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}"
+    )
+    assert_on_l1(net, name)
+
+
 def assert_on_l1(net: Devnet, name: str) -> None:
-    """Each safe block of a node has its origin in the L1 chain of now."""
+    """Asserts that the origins of all safe blocks of a node are on the current L1 chain."""
     url = net.node(name)["rpc"]
-    for number in range(1, net.safe(name) + 1):
+    for number in range(1, net.safe_number(name) + 1):
         origin = call(url, "optimism_outputAtBlock", hex(number))["blockRef"]["l1origin"]
         assert l1_block(net, origin["number"])["hash"] == origin["hash"], (name, number)
 
 
-def test_reorgs_with_batches_in_them(leftovers: Any) -> None:
+def test_reorgs_of_blocks_with_batches(leftovers: Leftovers) -> None:
     with Devnet(leftovers) as net:
-        net.wait_up()
+        net.wait_for_first_safe()
         wait_for_batches(net)
-        first = reorganise(net)
-        beyond = first + DEPTH + 2
+        first = reorg(net)
         for name in net.nodes:
-            net.wait(lambda n=name: net.heads(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
-            assert_on_l1(net, name)
+            follows_reorg(net, name, first)
         wait_for_batches(net)
-        os.kill(net.entry("verifier", "l1")["pid"], signal.SIGKILL)
-        os.kill(net.entry("sequencer", "engine")["pid"], signal.SIGKILL)
-        first = reorganise(net)
-        os.kill(net.entry("verifier", "derivation")["pid"], signal.SIGKILL)
-        beyond = first + DEPTH + 2
+        os.kill(net.process_entry("verifier", "l1")["pid"], signal.SIGKILL)
+        os.kill(net.process_entry("sequencer", "engine")["pid"], signal.SIGKILL)
+        first = reorg(net)
+        os.kill(net.process_entry("verifier", "derivation")["pid"], signal.SIGKILL)
         for name in net.nodes:
-            net.wait(lambda n=name: net.heads(n)["safe_l2"]["l1origin"]["number"] >= beyond, f"{name} to go on")
-            assert_on_l1(net, name)
-            net.wait(lambda n=name: net.ready(n), f"{name} to be ready")
+            follows_reorg(net, name, first)
+            net.wait(partial(net.is_ready, name), f"ready {name}")
             assert "a bug ends" not in net.log(name), net.logs(60)
         net.finish()

@@ -8,8 +8,8 @@ import pytest
 
 from rollup_node.stages.derivation.reasons.reasons import Effect, Why
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer, PayloadAnswer
-from rollup_node.stages.protocol.attributes import L1InfoRefusedError, prepare_attributes
-from rollup_node.stages.protocol.consolidation import Field, mismatch
+from rollup_node.stages.protocol.attributes import L1InfoCreationError, prepare_attributes
+from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch
 from rollup_node.stages.protocol.deposits import (
     DEPOSIT_TOPIC,
     DepositCheck,
@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.deposits import (
 )
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
@@ -149,7 +149,7 @@ def scalars_with_bad_padding_or_version() -> None:
     bad = msgspec.structs.replace(SYSTEM_CONFIG, scalar=b"\2" + bytes(31))
     config = rollup(forks_until("ecotone"), **DEFAULTS)
     header = World(forks_until("ecotone")).l1[FIRST_L1].header
-    with pytest.raises(L1InfoRefusedError, match="unknown version 2"):
+    with pytest.raises(L1InfoCreationError, match="unknown version 2"):
         prepare_attributes(config, L1_CHAIN, GENESIS, bad, header, (), ())
 
 
@@ -182,7 +182,7 @@ def layout_of_l1_info_when_read() -> None:
             l1_info_of_block((packed,), layout)
 
 
-def compared(fork: str, attributes: dict[str, object], block: dict[str, object]) -> Field | None:
+def compared(fork: str, attributes: dict[str, object], block: dict[str, object]) -> ComparedField | None:
     """The first difference between a block and its attributes after changes to both."""
     world = World(forks_until(fork))
     world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
@@ -190,25 +190,25 @@ def compared(fork: str, attributes: dict[str, object], block: dict[str, object])
     assert output is not None
     payload: ExecutionPayload = msgspec.structs.replace(sealed(world.config, GENESIS, output.attributes), **block)
     changed = msgspec.structs.replace(output.attributes, **attributes)
-    found = mismatch(world.config, changed, GENESIS.hash, payload)
+    found = first_mismatch(world.config, changed, GENESIS.hash, payload)
     return None if found is None else found.field
 
 
 @case("differs_a09")
 def what_consolidation_compares() -> None:
     assert compared("jovian", {}, {}) is None
-    assert compared("jovian", {"min_base_fee": 1}, {}) is Field.MIN_BASE_FEE
-    assert compared("jovian", {"eip1559_params": bytes.fromhex("0000000100000000")}, {}) is Field.EIP1559_PARAMS
-    assert compared("granite", {}, {"extra_data": b"\1"}) is Field.EXTRA_DATA
+    assert compared("jovian", {"min_base_fee": 1}, {}) is ComparedField.MIN_BASE_FEE
+    assert compared("jovian", {"eip1559_params": bytes.fromhex("0000000100000000")}, {}) is ComparedField.EIP1559_PARAMS
+    assert compared("granite", {}, {"extra_data": b"\1"}) is ComparedField.EXTRA_DATA
     for root in (None, EMPTY_ROOT):
         assert compared("canyon", {}, {"withdrawals_root": root}) is None
-    assert compared("canyon", {}, {"withdrawals_root": b"\1" * 32}) is Field.WITHDRAWALS_ROOT
+    assert compared("canyon", {}, {"withdrawals_root": b"\1" * 32}) is ComparedField.WITHDRAWALS_ROOT
     world = World(forks_until("granite"))
     world.mine(*channel("A", plan(GENESIS, 1)[0].singular))
     first, user = world.run()[0].transactions
     assert user == USER
     longer = b"\xf9" + (len(USER) - 2).to_bytes(2, "big") + USER[2:]
-    assert compared("granite", {}, {"transactions": (first, longer)}) is Field.TRANSACTION
+    assert compared("granite", {}, {"transactions": (first, longer)}) is ComparedField.TRANSACTION
 
 
 @case("differs_a10")
@@ -241,11 +241,11 @@ def forks_stand_alone_and_in_order() -> None:
     assert schedule.l2(10).beacon_root and not schedule.l2(10).withdrawals
     assert not schedule.l1(10).span_batches
     times = {name: 5 for name in forks_until("isthmus") if name != "bedrock"}
-    assert fork_order_problem(times, 0) is None
-    assert fork_order_problem({**times, "karst": 9}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 8}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 0) is not None
-    assert fork_order_problem({**times, "jovian": 9, "karst": 9}, 9) is None
+    assert fork_order_error(times, 0) is None
+    assert fork_order_error({**times, "karst": 9}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 8}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 9}, 0) is not None
+    assert fork_order_error({**times, "jovian": 9, "karst": 9}, 9) is None
 
 
 @case("differs_a13")

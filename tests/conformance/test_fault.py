@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason, Why
-from rollup_node.stages.protocol.attributes import DepositsRefusedError
+from rollup_node.stages.protocol.attributes import UndecodableDepositsError
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, DepositCheck, is_deposit
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS, BlobFork, blob_base_fee, l1_blob_base_fee
@@ -287,7 +287,7 @@ def updates_and_deposits() -> None:
     world = World(forks_until("holocene"))
     world.mine(deposits=[good, bad])
     world.mine(*channel("A", span(plan(GENESIS, 6))))
-    with pytest.raises(DepositsRefusedError) as caught:
+    with pytest.raises(UndecodableDepositsError) as caught:
         world.run()
     assert [(each.log_index, each.check) for each in caught.value.failures] == [(6, DepositCheck.OPAQUE)]
     assert len(world.l2) == 6, "up to the block that must have them"

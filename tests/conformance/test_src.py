@@ -12,8 +12,8 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.testing import pumping
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.task_runner import Driver, Problems
-from rollup_node.stages.blobs.beacon_api import Candidate, with_commitments
-from rollup_node.stages.blobs.blob_requests import Needs
+from rollup_node.stages.blobs.beacon_api import pair_with_commitments
+from rollup_node.stages.blobs.blob_requests import PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.blobs.process import stage as process
@@ -141,16 +141,16 @@ class Beacon:
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
         """The process's answer to derivation when a beacon node offers these blobs for the ones asked for."""
-        needs = Needs(1 << 20)
-        need = needs.ask(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
-        candidates: tuple[Candidate, ...] = with_commitments(offered, asked, self.commitments)
-        verified = run(VerifyBlobs(tuple(ref.hash for ref in need.missing), candidates))
+        requests = PendingRequests(1 << 20)
+        pending = requests.request(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
+        blobs = pair_with_commitments(offered, asked, self.commitments)
+        verified = run(VerifyBlobs(tuple(ref.hash for ref in pending.missing), blobs))
         assert isinstance(verified, BlobsVerified)
-        need.take(verified.contents)
-        if need.missing:
-            need.failed("; ".join(verified.problems) or "some are missing", False, 0.0)
-            assert needs.due(0.0) == [] and needs.due(1.0) == [need]
-        return need.answer()
+        pending.add(verified.contents)
+        if pending.missing:
+            pending.failed("; ".join(verified.problems) or "some are missing", False, 0.0)
+            assert requests.due(0.0) == [] and requests.due(1.0) == [pending]
+        return pending.response()
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from rollup_node.stages.p2p.reqresp import messages as sync_wire
 from rollup_node.stages.p2p.reqresp.rate_limits import PEER_BURST, PEER_RATE, PeerBuckets
 from rollup_node.stages.p2p.reqresp.server import LONGEST_WAIT
 from rollup_node.stages.p2p.scoring.application_score import AppCounts
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.js_gossip import GossipPeer, gossip_peer
 from tests.support.js_peers import JsFailure, by, need_packages

@@ -1,6 +1,6 @@
-"""A whole rollup in one process: a sequencer and a verifier with an embedded engine each, the batcher library between
-them, and an L1 of made-up blocks. What the verifier derives it builds through the Engine API, so that equal block
-hashes mean equal attributes and equal execution."""
+"""A rollup in one process: a sequencer and a verifier with an embedded engine each, the batcher's encoding between
+them, and a synthetic L1. The verifier builds derived blocks through the Engine API, so that equal block hashes mean
+equal attributes and equal execution."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedBlobs
 from rollup_node.stages.derivation.reasons.reasons import Dropped
 from rollup_node.stages.engine.machines.sequencer_attributes import sequencer_attributes
 from rollup_node.stages.messages.blobs import BlobContent
-from rollup_node.stages.protocol.block_refs import block_ref_of_payload, config_of_payload
+from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
@@ -36,14 +36,14 @@ from rollup_node.stages.protocol.types import (
 )
 from rollup_node.tools.batcher.batches import singular_batch, span_batch
 from rollup_node.tools.batcher.blocks import L2Block, parse_block
+from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
-from rollup_node.tools.batcher.forms import Form, form_in_force
 from rollup_node.tools.batcher.signing import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
-from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import (
     BATCHER_KEY,
@@ -61,91 +61,95 @@ from rollup_node.tools.devnet.traffic import deposit_call
 
 START = 1_800_000_000
 GWEI = 10**9
-CALL_DATA, BLOBS = 2, 3
-BEST = Form(spans=True, blobs=True, compression=Compression.BROTLI)
+CALLDATA_TYPE, BLOB_TYPE = 2, 3
+NEWEST = ChannelConfig(spans=True, blobs=True, compression=Compression.BROTLI)
 
 
-class Start(NamedTuple):
-    """Where reading begins."""
+class DerivationStart(NamedTuple):
+    """The L1 block that derivation starts at, and the system config there."""
 
     base: BlockId
     base_config: SystemConfig
 
 
-class Engine:
-    """An embedded engine, driven through its Engine API in the versions that the fork table asks for."""
+class InProcessEngine:
+    """An embedded engine, called through its Engine API in the versions of each block's forks."""
 
     def __init__(self, genesis: bytes) -> None:
-        self.ledger = L2Ledger(parse_genesis(genesis))
-        self._methods = EthApi(self.ledger, "small rollup").methods() | EngineApi(self.ledger).methods()
+        self.backend = L2Backend(parse_genesis(genesis))
+        self._methods = EthApi(self.backend, "small rollup").methods() | EngineApi(self.backend).methods()
 
     def build(self, parent: Hash, attributes: PayloadAttributes) -> ExecutionPayload:
         """Builds a block on `parent` and makes it the head."""
-        rules = self.ledger.spec.schedule.l2(attributes.timestamp)
+        rules = self.backend.spec.schedule.l2(attributes.timestamp)
         version = f"engine_forkchoiceUpdatedV{rules.attributes_version}"
         job = self._methods[version](_heads(parent), attributes_to_json(attributes))["payloadId"]
         payload = envelope_from_json(self._methods[f"engine_getPayloadV{rules.get_payload_version}"](job))
-        beside = () if payload.parent_beacon_root is None else ([], to_hex(payload.parent_beacon_root))
-        requests = ([],) if rules.new_payload_version > 3 else ()
-        insert = self._methods[f"engine_newPayloadV{rules.new_payload_version}"]
-        status = insert(payload_to_json(payload), *beside, *requests)
+        parameters: list[Any] = [payload_to_json(payload)]
+        if payload.parent_beacon_root is not None:
+            parameters += [[], to_hex(payload.parent_beacon_root)]
+        if rules.new_payload_version > 3:
+            parameters.append([])
+        status = self._methods[f"engine_newPayloadV{rules.new_payload_version}"](*parameters)
         assert status["status"] == "VALID", status
         self._methods[version](_heads(payload.block_hash))
         return payload
 
     @property
     def head(self) -> Block:
-        return self.ledger.chain.head
+        """The head."""
+        return self.backend.chain.head
 
     def block(self, number: int) -> Block:
-        found = self.ledger.chain.at(number)
+        """The canonical block with a number."""
+        found = self.backend.chain.at(number)
         assert found is not None
         return found
 
     def batch_block(self, number: int) -> L2Block:
-        """A block as the batcher reads it."""
+        """A block as the batcher parses it."""
         return parse_block(number, from_hex(self._methods["debug_getRawBlock"](hex(number))))
 
     def state(self) -> State:
         """The state after the head."""
-        return State(self.ledger.store, self.head.header.state_root)
+        return State(self.backend.store, self.head.header.state_root)
 
 
 class SmallRollup:
-    """`forks` are the words after --fork, `form` is what the batcher would like to post, `pace` the seconds between L1
-    and between L2 blocks."""
+    """`forks` are values of --fork, `channel` the wanted channel configuration, `pace` the L1 and L2 block times in
+    seconds."""
 
     def __init__(
-        self, *forks: str, l2_alloc: Path | None = None, form: Form = BEST, pace: tuple[int, int] = (2, 1)
+        self, *forks: str, l2_alloc: Path | None = None, channel: ChannelConfig = NEWEST, pace: tuple[int, int] = (2, 1)
     ) -> None:
         self._l1_block_time = pace[0]
         words = [f"--l1-block-time={pace[0]}", f"--l2-block-time={pace[1]}"]
         settings = parse([*words, *(word for fork in forks for word in ("--fork", fork))])
         genesis = json.dumps(l2_genesis(settings.forks, START, l2_alloc)).encode()
-        self.sequencer, self.verifier = Engine(genesis), Engine(genesis)
+        self.sequencer, self.verifier = InProcessEngine(genesis), InProcessEngine(genesis)
         self.l1 = [_l1_block(0, START, bytes(32))]
         zero = self.sequencer.head
         text = json.dumps(rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), START))
         self.config: RollupConfig = parse_rollup_config(text.encode()).config
         self._l1_chain: L1Chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
-        self._form = form
-        self.forms: list[Form] = []
+        self._channel = channel
+        self.channels: list[ChannelConfig] = []
         self.dropped: list[Dropped] = []
         self._posted = 0
         self._blobs: dict[Hash, bytes] = {}
         self._nonce = 0
-        self._tip = self._safe = block_ref_of_payload(self.config, payload_of(zero))
+        self._tip = self._safe = l2_ref_of_payload(self.config, payload_of(zero))
         self._tip_config = self._safe_config = self.config.genesis.system_config
         self._deriver = Deriver(self.config, self._l1_chain)
-        self._deriver.reset(Start(self.l1[0].ref.id, self.config.genesis.system_config))
+        self._deriver.reset(DerivationStart(self.l1[0].ref.id, self.config.genesis.system_config))
 
     @property
     def safe(self) -> L2BlockRef:
-        """The newest block of the verifier."""
+        """The verifier's safe head."""
         return self._safe
 
     def run(self, seconds: int) -> None:
-        """Lets the chains go on for so long after genesis, and a bit more on L1 until all of it is derived."""
+        """Sequences until `seconds` after genesis, and mines L1 blocks until all of it is derived."""
         while self._tip.timestamp < START + seconds:
             self._mine()
             while self._tip.timestamp < self.l1[-1].header.timestamp:
@@ -167,26 +171,26 @@ class SmallRollup:
         self.l1.append(msgspec.structs.replace(block, deposits=deposits, inbox=inbox))
 
     def _post(self) -> Iterator[InboxTransaction]:
-        """What the batcher sends while the last L1 block is its head: one channel of all blocks not yet posted."""
+        """The transactions of one channel with all L2 blocks that are not posted yet."""
         blocks = [self.sequencer.batch_block(number) for number in range(self._posted + 1, self._tip.number + 1)]
         l1_time = self.l1[-1].header.timestamp
-        form = form_in_force(self._form, self.config.schedule(), l1_time, blocks[0].origin_time)
-        self.forms.append(form)
+        channel = supported_config(self._channel, self.config.schedule(), l1_time, blocks[0].origin_time)
+        self.channels.append(channel)
         batches = [block.batch for block in blocks]
-        if form.spans:
+        if channel.spans:
             encoded = [span_batch(batches, START, self._origin_before(blocks[0].number))]
         else:
             encoded = [singular_batch(batch) for batch in batches]
-        body = channel_body(encoded, form.compression)
+        body = channel_body(encoded, channel.compression)
         self._posted = self._tip.number
         for frame in frames(keccak256(body)[:16], body, len(body) // 2 + 60):
             data = batcher_data([frame])
-            if form.blobs:
+            if channel.blobs:
                 key = b"\x01" + keccak256(data)[1:]
                 self._blobs[key] = data
-                yield InboxTransaction(BLOBS, BATCHER_KEY.address, b"", (BlobRef(frame.number, key),))
+                yield InboxTransaction(BLOB_TYPE, BATCHER_KEY.address, b"", (BlobRef(frame.number, key),))
             else:
-                yield InboxTransaction(CALL_DATA, BATCHER_KEY.address, data, ())
+                yield InboxTransaction(CALLDATA_TYPE, BATCHER_KEY.address, data, ())
 
     def _origin_before(self, number: int) -> int:
         return 0 if number == 1 else self.sequencer.batch_block(number - 1).batch.epoch.number
@@ -203,15 +207,15 @@ class SmallRollup:
             self.config, self._l1_chain, self._tip, self._tip_config, self.l1[origin], recover=False
         )
         payload = self.sequencer.build(self._tip.hash, attributes)
-        self._tip = block_ref_of_payload(self.config, payload)
-        self._tip_config = config_of_payload(self.config, payload)
+        self._tip = l2_ref_of_payload(self.config, payload)
+        self._tip_config = system_config_of_payload(self.config, payload)
 
     def _send(self) -> None:
         fees = Fees(tip=GWEI, cap=100 * GWEI)
         raw = dynamic_fee_transaction(
             TRANSFER_KEY, L2_CHAIN_ID, self._nonce, RECEIVER_KEY.address, GWEI, b"", 21_000, fees
         )
-        self.sequencer.ledger.send(raw)
+        self.sequencer.backend.send(raw)
         self._nonce += 1
 
     # --- the verifier ----------------------------------------------------------------------------------------------
@@ -234,14 +238,14 @@ class SmallRollup:
                     deriver.add_l2_blocks(first, last, [self._content(number) for number in range(first, last + 1)])
                 case Attributes(attributes=attributes):
                     payload = self.verifier.build(self._safe.hash, attributes)
-                    self._safe = block_ref_of_payload(self.config, payload)
-                    self._safe_config = config_of_payload(self.config, payload)
+                    self._safe = l2_ref_of_payload(self.config, payload)
+                    self._safe_config = system_config_of_payload(self.config, payload)
                 case _:
                     return
 
     def _content(self, number: int) -> L2BlockContent:
         payload = payload_of(self.verifier.block(number))
-        return L2BlockContent(block_ref_of_payload(self.config, payload), payload.transactions)
+        return L2BlockContent(l2_ref_of_payload(self.config, payload), payload.transactions)
 
 
 def _heads(head: Hash) -> Mapping[str, Any]:

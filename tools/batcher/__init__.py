@@ -1,1 +1,3 @@
-"""An own batcher library: encodes L2 blocks into what a batcher posts, written apart from the decoder."""
+"""A batcher (op-batcher's job): encodes L2 blocks into batches, channels and frames and posts them to L1.
+
+It is written apart from the decoder in `stages.derivation`, so that each checks the other."""

@@ -2,6 +2,6 @@
 
 import sys
 
-from rollup_node.tools.batcher.process import main
+from rollup_node.tools.batcher.driver import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""Singular and span batches from L2 blocks: the encoding side of derivation-rules 10 and 11."""
+"""Encodes L2 blocks as singular batches [SB1 to SB5] and span batches [SP1 to SP16]."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LEGACY, ACCESS_LIST, DYNAMIC_FEE, SET_CODE = 0, 1, 2, 4
 
 @dataclass(frozen=True)
 class BatchBlock:
-    """What a batch says of one L2 block; `transactions` are the user transactions, deposits left out."""
+    """The part of an L2 block that a batch carries: `transactions` are the signed ones, without deposits."""
 
     parent_hash: Hash
     timestamp: int
@@ -24,7 +24,7 @@ class BatchBlock:
 
 
 def singular_batch(block: BatchBlock) -> bytes:
-    """One block as version byte and RLP list."""
+    """One block as the batch type byte and the RLP list of its fields [BE2, SB1]."""
     return SINGULAR_VERSION + rlp.encode(
         [
             block.parent_hash,
@@ -37,14 +37,16 @@ def singular_batch(block: BatchBlock) -> bytes:
 
 
 def span_batch(blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_number: int) -> bytes:
-    """Consecutive blocks as one span batch. `genesis_time` is the L2 genesis in seconds; `parent_origin_number` the
-    L1 origin number of the block before the first, which decides the first origin bit."""
+    """Consecutive blocks as one span batch with its type byte [BE2, SP1 to SP16].
+
+    `genesis_time` is the time of the L2 genesis in seconds. `parent_origin_number` is the L1 origin number of the block
+    before the first; the first origin bit is set where the first block's origin differs from it."""
     first, last = blocks[0], blocks[-1]
     origins = [parent_origin_number, *(block.epoch.number for block in blocks)]
-    columns = _Columns()
+    transactions = _SpanTransactions()
     for block in blocks:
         for transaction in block.transactions:
-            columns.add(transaction)
+            transactions.add(transaction)
     return b"".join(
         (
             SPAN_VERSION,
@@ -55,23 +57,23 @@ def span_batch(blocks: Sequence[BatchBlock], genesis_time: int, parent_origin_nu
             _uvarint(len(blocks)),
             _bit_list(int(after != before) for before, after in pairwise(origins)),
             b"".join(_uvarint(len(block.transactions)) for block in blocks),
-            columns.encode(),
+            transactions.encode(),
         )
     )
 
 
 @dataclass
-class _Columns:
-    """The transactions of a span, field by field."""
+class _SpanTransactions:
+    """The transactions of a span batch, one list per field."""
 
-    creations: list[int] = field(default_factory=list)
-    parities: list[int] = field(default_factory=list)
+    contract_creation_bits: list[int] = field(default_factory=list)
+    y_parity_bits: list[int] = field(default_factory=list)
     signatures: list[bytes] = field(default_factory=list)
     recipients: list[bytes] = field(default_factory=list)
-    contents: list[bytes] = field(default_factory=list)
+    datas: list[bytes] = field(default_factory=list)
     nonces: list[int] = field(default_factory=list)
     gas_limits: list[int] = field(default_factory=list)
-    protections: list[int] = field(default_factory=list)
+    protected_bits: list[int] = field(default_factory=list)
 
     def add(self, transaction: bytes) -> None:
         kind = transaction[0] if transaction[0] < 0x80 else LEGACY
@@ -80,8 +82,8 @@ class _Columns:
         if kind == LEGACY:
             nonce, gas_price, gas, to, value, data, v, r, s = fields
             content: list[rlp.Item] = [value, gas_price, data]
-            number = _number(v)
-            self.protections.append(int(number >= 35))
+            number = _number(v)  # v of EIP-155: 35 + 2 * chain id + parity, else 27 + parity
+            self.protected_bits.append(int(number >= 35))
             parity = (number - 35) & 1 if number >= 35 else number - 27
         elif kind == ACCESS_LIST:
             _, nonce, gas_price, gas, to, value, data, access, v, r, s = fields
@@ -96,28 +98,28 @@ class _Columns:
             content = [value, tip, fee_cap, data, access, authorizations]
             parity = _number(v)
         else:
-            raise ValueError(f"transaction type {kind} has no place in a span batch")
+            raise ValueError(f"a span batch cannot carry a transaction of type {kind}")
         recipient = _bytes(to)
-        self.creations.append(int(not recipient))
-        self.parities.append(parity)
+        self.contract_creation_bits.append(int(not recipient))
+        self.y_parity_bits.append(parity)
         self.signatures.append(_bytes(r).rjust(32, b"\0") + _bytes(s).rjust(32, b"\0"))
         if recipient:
             self.recipients.append(recipient)
-        self.contents.append((bytes((kind,)) if kind else b"") + rlp.encode(content))
+        self.datas.append((bytes((kind,)) if kind else b"") + rlp.encode(content))
         self.nonces.append(_number(nonce))
         self.gas_limits.append(_number(gas))
 
     def encode(self) -> bytes:
         return b"".join(
             (
-                _bit_list(self.creations),
-                _bit_list(self.parities),
+                _bit_list(self.contract_creation_bits),
+                _bit_list(self.y_parity_bits),
                 *self.signatures,
                 *self.recipients,
-                *self.contents,
+                *self.datas,
                 *map(_uvarint, self.nonces),
                 *map(_uvarint, self.gas_limits),
-                _bit_list(self.protections),
+                _bit_list(self.protected_bits),
             )
         )
 
@@ -132,7 +134,7 @@ def _uvarint(value: int) -> bytes:
 
 
 def _bit_list(bits: Iterable[int]) -> bytes:
-    """Bit i is the i-th least significant of a big-endian number."""
+    """Bits packed as a big-endian number whose least significant bit is the first."""
     text = "".join("1" if bit else "0" for bit in bits)
     return int(text[::-1] or "0", 2).to_bytes((len(text) + 7) // 8, "big")
 

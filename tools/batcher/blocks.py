@@ -1,4 +1,4 @@
-"""L2 blocks as the batcher reads them from an execution engine (`debug_getRawBlock`)."""
+"""Parses L2 blocks as an execution engine returns them from `debug_getRawBlock`."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ DEPOSIT_DATA = 7
 
 @dataclass(frozen=True)
 class L2Block:
-    """A block with its hash; `origin_time` is its L1 origin's in seconds, `batch` what a batch says of it."""
+    """A block's number and hash, the time of its L1 origin in seconds, and the part of it that a batch carries."""
 
     number: int
     hash: Hash
@@ -24,7 +24,7 @@ class L2Block:
 
 
 def parse_block(number: int, raw: bytes) -> L2Block:
-    """Reads a block's RLP; its first transaction must be the L1 attributes deposit."""
+    """Parses a block's RLP. Raises ValueError unless its first transaction is the L1 attributes deposit."""
     block = rlp.decode(raw)
     assert isinstance(block, list) and isinstance(block[0], list) and isinstance(block[1], list)
     header = block[0]
@@ -46,7 +46,7 @@ def parse_block(number: int, raw: bytes) -> L2Block:
 
 
 def _origin(info: bytes) -> tuple[BlockId, int]:
-    """The L1 origin and its time in seconds, from the call data of the L1 attributes deposit in any layout."""
+    """The L1 origin and its time in seconds, from the calldata of the L1 attributes deposit in either layout."""
     if info[0] != DEPOSIT_TYPE:
         raise ValueError("the first transaction is not a deposit")
     fields = rlp.decode(info[1:])

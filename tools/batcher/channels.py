@@ -1,4 +1,5 @@
-"""Batches to compressed channel, channel to frames, frames to calldata or blobs (derivation-rules 4.4, 6, 9)."""
+"""Encodes batches into a compressed channel [RD2, RD3, ST1], the channel into frames [P4], and data into blobs
+[BL1 to BL8]."""
 
 import zlib
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ ROUNDS = 1024
 
 
 class Compression(Enum):
-    """How a channel body is compressed."""
+    """The compression of a channel."""
 
     ZLIB = "zlib"
     BROTLI = "brotli"
@@ -28,7 +29,7 @@ class Compression(Enum):
 
 @dataclass(frozen=True)
 class Frame:
-    """A piece of a channel."""
+    """A frame of a channel [P4]."""
 
     channel_id: bytes
     number: int
@@ -36,6 +37,7 @@ class Frame:
     is_last: bool
 
     def encode(self) -> bytes:
+        """The encoded frame [P4]."""
         return b"".join(
             (
                 self.channel_id,
@@ -48,27 +50,30 @@ class Frame:
 
 
 def channel_body(batches: Iterable[bytes], compression: Compression) -> bytes:
-    """Batches (with their version byte) as RLP strings, compressed."""
+    """The compressed RLP strings of batches that begin with their type byte [RD2, RD3, ST1]."""
     stream = b"".join(rlp.encode(batch) for batch in batches)
     if compression is Compression.ZLIB:
         return zlib.compress(stream, 9)
+    # zlib has no version byte of its own: its header's low bits tell it apart [RD2].
     return BROTLI_VERSION + bytes(brotlicffi.compress(stream, quality=9))
 
 
 def frames(channel_id: bytes, body: bytes, max_frame_bytes: int) -> list[Frame]:
-    """The channel cut so that no encoded frame is longer than `max_frame_bytes`."""
+    """The channel split into frames of at most `max_frame_bytes` each, encoded."""
     step = max_frame_bytes - FRAME_OVERHEAD
     pieces = [body[at : at + step] for at in range(0, len(body), step)] or [b""]
     return [Frame(channel_id, number, piece, number == len(pieces) - 1) for number, piece in enumerate(pieces)]
 
 
 def batcher_data(encoded: Sequence[Frame]) -> bytes:
-    """One data item: the version byte and whole frames."""
+    """The data of one batcher transaction or blob: the derivation version byte and whole frames [P2, P4]."""
     return DERIVATION_VERSION + b"".join(frame.encode() for frame in encoded)
 
 
 def encode_blob(data: bytes) -> bytes:
-    """At most 130,044 bytes as one blob: 1024 rounds, each of 127 bytes in four field elements (Ecotone's packing)."""
+    """At most 130,044 bytes as one blob: 1024 rounds of 127 bytes in four field elements each [BL1 to BL7].
+
+    Raises ValueError for longer data."""
     if len(data) > MAX_BLOB_DATA:
         raise ValueError(f"a blob holds {MAX_BLOB_DATA} bytes, not {len(data)}")
     stream = (b"\x00" + len(data).to_bytes(3, "big") + data).ljust(ROUNDS * ROUND_BYTES, b"\0")
@@ -76,7 +81,7 @@ def encode_blob(data: bytes) -> bytes:
 
 
 def _encode_round(chunk: bytes) -> bytes:
-    """Four elements of 31 whole bytes each; the three bytes between them fill the elements' top six bits."""
+    """Four field elements: 31 bytes follow the first of each, whose low six bits hold the other three bytes [BL5]."""
     x, y, z = chunk[31], chunk[63], chunk[95]
     tops = (x & 0x3F, (y & 0x0F) | ((x & 0xC0) >> 2), z & 0x3F, ((z & 0xC0) >> 2) | ((y & 0xF0) >> 4))
     bodies = (chunk[0:31], chunk[32:63], chunk[64:95], chunk[96:127])

@@ -1,4 +1,4 @@
-"""Signed Ethereum transactions for traffic and batches: dynamic fee (type 2) and blobs (type 3) with their sidecar."""
+"""Signs Ethereum transactions: dynamic fee (EIP-1559, type 2) and blob transactions with their sidecar (EIP-4844)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,11 +21,12 @@ class Key:
 
     @property
     def address(self) -> Address:
+        """The key's Ethereum address."""
         public = coincurve.PrivateKey(self.secret).public_key.format(compressed=False)
         return keccak256(public[1:])[12:]
 
     def sign(self, digest: Hash) -> tuple[int, int, int]:
-        """(parity, r, s) of a digest."""
+        """The recoverable signature (y parity, r, s) of a digest."""
         signature = coincurve.PrivateKey(self.secret).sign_recoverable(digest, hasher=None)
         return signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
 
@@ -42,7 +43,7 @@ class Fees:
 def dynamic_fee_transaction(
     key: Key, chain_id: int, nonce: int, to: Address | None, value: int, data: bytes, gas: int, fees: Fees
 ) -> bytes:
-    """A signed type 2 transaction."""
+    """A signed type 2 transaction, encoded; `value` in wei."""
     fields: list[rlp.Item] = [
         *map(_integer, (chain_id, nonce, fees.tip, fees.cap, gas)),
         to or b"",
@@ -55,7 +56,7 @@ def dynamic_fee_transaction(
 
 @dataclass(frozen=True)
 class BlobTransaction:
-    """A type 3 transaction in both its forms: `pooled` carries the sidecar, `hash` is that of the canonical form."""
+    """A type 3 transaction: `pooled` is its network form with the sidecar, `hash` that of its canonical form."""
 
     pooled: bytes
     hash: Hash
@@ -65,7 +66,7 @@ class BlobTransaction:
 def blob_transaction(
     key: Key, chain_id: int, nonce: int, to: Address, blobs: Sequence[bytes], gas: int, fees: Fees
 ) -> BlobTransaction:
-    """A signed type 3 transaction with one proof per blob (EIP-4844 sidecar). About 80 ms of CPU per blob."""
+    """A signed type 3 transaction with one proof per blob. Takes about 80 ms of CPU per blob."""
     setup = load_setup()
     commitments = [bytes(ckzg.blob_to_kzg_commitment(blob, setup)) for blob in blobs]
     proofs = [

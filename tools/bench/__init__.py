@@ -1,1 +1,1 @@
-"""Benchmarks: medians, ratios within one run, and the machine they were taken on. Never part of the tests."""
+"""Benchmarks. They print medians, ratios taken within one run, and the machine; no test runs them to measure."""

@@ -1,5 +1,5 @@
-"""`rollup-node batches` over recorded L1 blocks from a loopback L1, against the native calls alone: JSON, keccak, KZG,
-signature recovery and decompression of the same data. Both are counted after start-up."""
+"""Compares `rollup-node batches` over recorded L1 blocks with the native calls of the same work alone (JSON, keccak,
+KZG, signature recovery, decompression). Both are measured after start-up."""
 
 import argparse
 import json
@@ -22,16 +22,16 @@ from rollup_node.node.inspect.listing import Listing
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs import tasks as blob_tasks
-from rollup_node.stages.blobs.beacon_api import Candidate
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.l1.filter import filter_of
+from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import BlobRef, L1Block
+from rollup_node.tools.bench.call_recorder import Recorded, recording, seconds_of
 from rollup_node.tools.bench.measure import Figure, repeat, show
-from rollup_node.tools.bench.recorder import Recorded, recording, seconds_of
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.tools.recorded.recording import Recording
 
 FIRST, LAST = 6_582_895, 6_582_952
 BOUND = 3.0
@@ -40,10 +40,11 @@ ENDED = re.compile(r"t=(\S+) .*msg=\"process ended\" name=derivation ")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when the bound is missed."""
+    """Prints the figures; 1 when the bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the recording (op_sepolia_replay of the shared data)")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=1, help="runs that are not counted")
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     kzg.load_setup()
@@ -53,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         url = server.stdout.readline().split()[-1]
         try:
             calls = native_calls(url, Recording.load(given.folder))
-            native = repeat(given.runs, 1, lambda: seconds_of(calls))
-            node = repeat(given.runs, 1, lambda: command_seconds(url, given.workers))
+            native = repeat(given.runs, given.warm_up, lambda: seconds_of(calls))
+            node = repeat(given.runs, given.warm_up, lambda: command_seconds(url, given.workers))
         finally:
             server.terminate()
     ratios = tuple(ours / alone for ours, alone in zip(node, native, strict=True))
@@ -69,28 +70,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_seconds(url: str, workers: int) -> float:
-    """From the start of the process that lists to its end, by the node's own log."""
+    """Seconds from the start of the listing process to its end, by the node's log."""
     options = ["--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--workers", str(workers)]
-    words = ["batches", *options, "--from-l1", str(FIRST), "--to-l1", str(LAST), "--json", "--log.level", "info"]
+    arguments = ["batches", *options, "--from-l1", str(FIRST), "--to-l1", str(LAST), "--json", "--log.level", "info"]
     done = subprocess.run(
-        [sys.executable, "-m", "rollup_node.node", *words], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-m", "rollup_node.node", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
-    assert len(done.stdout.splitlines()) == 26
+    assert len(done.stdout.splitlines()) == 26  # the batches of the recording: less would be faster
     started, ended = STARTED.search(done.stderr), ENDED.search(done.stderr)
     assert started is not None and ended is not None, done.stderr
     return (datetime.fromisoformat(ended[1]) - datetime.fromisoformat(started[1])).total_seconds()
 
 
 def native_calls(url: str, recorded: Recording) -> Recorded:
-    """The calls into native code that the same work makes, noted while our code does it once in this process."""
+    """The calls into native code that the work makes, recorded while this process does it once."""
     config = find_network("op-sepolia").config
     bodies = {number: _fetch(url, "eth_getBlockByNumber", hex(number), True) for number in range(FIRST, LAST + 1)}
     functions = (
         keccak256,
         orjson.loads,
-        kzg.commitment_of,
-        kzg.proofs_hold,
-        kzg.commitments_hold,
+        kzg.blob_to_commitment,
+        kzg.verify_proofs,
+        kzg.verify_commitments,
     )
     with recording(*functions) as calls:
         blocks = [_verified(config, url, number, body) for number, body in bodies.items()]
@@ -108,7 +109,7 @@ def _fetch(url: str, method: str, *params: Any) -> bytes:
 
 
 def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Block:
-    rules = filter_of(config)
+    rules = filter_of_rollup(config)
     result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, rules))
     if isinstance(result, l1_tasks.NeedsReceipts):
         receipts = _fetch(url, "eth_getBlockReceipts", hex(number))
@@ -118,10 +119,10 @@ def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Blo
 
 
 def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ...]:
-    candidates = tuple(Candidate(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
+    offered = tuple(OfferedBlob(recorded.blobs[ref.hash][0], None, None) for ref in wanted)
     found = {
         each.hash: each
-        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), candidates)).contents
+        for each in blob_tasks.run(blob_tasks.VerifyBlobs(tuple(ref.hash for ref in wanted), offered)).contents
     }
     return tuple(found[ref.hash] for ref in wanted)
 
@@ -137,14 +138,14 @@ def _list(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) 
 
 
 def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: Recording) -> Recorded:
-    """Whole-channel decompression of what is listed, by the libraries' one-shot calls."""
+    """One-shot decompression of each listed channel by the native library."""
     with recording(channel_body.open_body) as opened:
         _list(config, blocks, recorded)
     return [(decompress, arguments[:1], {}) for _, arguments, _ in opened]
 
 
 def decompress(body: bytes) -> bytes:
-    """All a channel holds, unterminated streams included."""
+    """The decompressed channel body, also of a stream without its end mark."""
     if body[0] == 1:
         return bytes(brotlicffi.decompress(body[1:]))
     return zlib.decompressobj().decompress(body)

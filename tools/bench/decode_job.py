@@ -1,5 +1,5 @@
-"""A one-shot process in derivation's place that has channels decoded by compute workers and tells how long it took, and
-how much of its own processor time."""
+"""A one-shot process in place of derivation that dispatches channels to compute workers and measures how long all of
+them take and how much CPU time of its own that costs."""
 
 import asyncio
 import os
@@ -17,18 +17,18 @@ from rollup_node.stages.derivation.tasks import DecodeChannel, run
 from rollup_node.stages.io.log import Level
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
-from rollup_node.tools.bench import chain as made
+from rollup_node.tools.bench import synthetic_chain
 
 
-class Took(msgspec.Struct, frozen=True, array_like=True):
-    """Seconds by the clock, and of the dispatching process's processor time."""
+class DecodeTimes(msgspec.Struct, frozen=True, array_like=True):
+    """Wall-clock seconds, and CPU seconds of the dispatching process."""
 
     seconds: float
     dispatcher: float
 
 
-class JobConfig(msgspec.Struct, frozen=True):
-    """The bodies, and the descriptor the seconds are written to."""
+class DecodeJobConfig(msgspec.Struct, frozen=True):
+    """The channel bodies, and the file descriptor that the result is written to."""
 
     bodies: tuple[bytes, ...]
     workers: int
@@ -36,9 +36,9 @@ class JobConfig(msgspec.Struct, frozen=True):
 
 
 class DecodeJob:
-    """Submits all channels at once after a warm-up of each worker."""
+    """Dispatches all channels at once, after a warm-up of each worker."""
 
-    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+    def __init__(self, config: DecodeJobConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._pool = bus.dispatch("work.derivation")
         self.activities = [PeriodicTask("decode", self._step)]
@@ -50,29 +50,29 @@ class DecodeJob:
         """Nothing to close."""
 
     def reset(self, error: Exception) -> None:
-        """Has no state."""
+        """There is no state to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Problems are not published."""
 
     async def _step(self) -> float:
-        rules = SpanRules(10, made.GENESIS_TIME, made.BLOCK_TIME)
-        work = [DecodeChannel(body, made.MAX_BYTES, True, rules) for body in self._config.bodies]
+        rules = SpanRules(10, synthetic_chain.GENESIS_TIME, synthetic_chain.BLOCK_TIME)
+        work = [DecodeChannel(body, synthetic_chain.MAX_BYTES, True, rules) for body in self._config.bodies]
         await asyncio.gather(*(self._pool.run(task) for task in work[: 4 * self._config.workers]))
         started, busy = time.perf_counter(), time.process_time()
         await asyncio.gather(*(self._pool.run(task) for task in work))
-        took = Took(time.perf_counter() - started, time.process_time() - busy)
-        os.write(self._config.output, msgspec.json.encode(took))
+        times = DecodeTimes(time.perf_counter() - started, time.process_time() - busy)
+        os.write(self._config.output, msgspec.json.encode(times))
         raise ExitRequested()
 
 
-def build(config: JobConfig, bus: Bus, meter: Meter) -> DecodeJob:
-    """The stage for the runtime."""
+def build(config: DecodeJobConfig, bus: Bus, meter: Meter) -> DecodeJob:
+    """The dispatching stage, built by the runtime."""
     return DecodeJob(config, bus, meter)
 
 
 class DecodeWorker:
-    """A compute process for this one channel."""
+    """A compute worker that serves `work.derivation` alone."""
 
     activities: tuple[PeriodicTask, ...] = ()
 
@@ -86,29 +86,30 @@ class DecodeWorker:
         """Nothing to close."""
 
     def reset(self, error: Exception) -> None:
-        """Has no state."""
+        """There is no state to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Problems are not published."""
 
 
 def build_worker(config: object, bus: Bus, meter: Meter) -> DecodeWorker:
-    """The worker for the runtime."""
+    """The worker, built by the runtime."""
     return DecodeWorker(bus)
 
 
-def worker_seconds(bodies: Sequence[bytes], workers: int) -> Took:
-    """How long `workers` compute processes take for all bodies. Forks, so that the caller's process stays as it is."""
+def worker_seconds(bodies: Sequence[bytes], workers: int) -> DecodeTimes:
+    """How long `workers` compute processes take to decode all bodies. The supervisor runs in a forked child, since it
+    takes over the signals and children of its process."""
     read, write = os.pipe()
-    pid = os.fork()
+    pid = os.fork()  # the supervisor must be forked from a process without threads
     if pid == 0:
         os.close(read)
         os._exit(_run(tuple(bodies), workers, write))
     os.close(write)
-    with os.fdopen(read) as answer:
-        text = answer.read()
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
     os.waitpid(pid, 0)
-    return msgspec.json.decode(text, type=Took)
+    return msgspec.json.decode(text, type=DecodeTimes)
 
 
 def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
@@ -119,7 +120,7 @@ def _run(bodies: tuple[bytes, ...], workers: int, output: int) -> int:
         Row(
             "derivation",
             "rollup_node.tools.bench.decode_job:build",
-            JobConfig(bodies, workers, output),
+            DecodeJobConfig(bodies, workers, output),
             one_shot=True,
             keep=(output,),
         ),

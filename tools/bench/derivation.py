@@ -1,5 +1,5 @@
-"""From channel body to payload attributes in engine JSON, against the native calls of the same work alone; the rules
-without decoding; memory over a long run; and what a second worker brings."""
+"""Measures derivation from channel bodies to payload attributes as engine JSON, compared with the native calls of the
+same work; the rules without decoding; memory over a long run; and the speed-up by a second worker."""
 
 import argparse
 import resource
@@ -15,41 +15,41 @@ from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import Attributes, NeedDecoded, NeedL1Block
 from rollup_node.stages.messages.engine import PipelineStart
-from rollup_node.stages.protocol.attributes import config_after, prepare_attributes, with_transactions
+from rollup_node.stages.protocol.attributes import prepare_attributes, system_config_after, with_transactions
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.engine_json import encode_attributes
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
-from rollup_node.tools.bench import chain as made
+from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.decode_job import worker_seconds
 from rollup_node.tools.bench.measure import Figure, repeat, show
 
 RATIO, RULES_US, SCALING, GROWTH_MIB = 2.2, 25.0, 1.5, 20.0
-KECCAKS_A_BLOCK = 2
+KECCAKS_PER_BLOCK = 2
 MICRO = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is missed."""
+    """Prints the figures; 1 when a bound is exceeded or a floor missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("channels", type=Path, help="the folder of recorded channels (channels of the shared data)")
     parser.add_argument("--blocks", type=int, default=1200)
     parser.add_argument("--long", type=int, default=10_000, help="blocks of the memory run")
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    pool = made.real_transactions(given.channels)
-    chain = made.make(given.blocks, pool)
-    job = Job(chain)
+    pool = synthetic_chain.real_transactions(given.channels)
+    chain = synthetic_chain.make(given.blocks, pool)
+    run = DerivationRun(chain)
     full: list[float] = []
     native: list[float] = []
     for _ in range(given.runs + 1):
-        native.append(native_seconds(chain, job.attributes) / chain.blocks * MICRO)
-        full.append(job.seconds(decoding=True) / chain.blocks * MICRO)
-    sequential = repeat(given.runs, 1, lambda: job.seconds(decoding=False) / chain.blocks * MICRO)
-    building = repeat(given.runs, 1, lambda: building_seconds(chain, job.attributes) / chain.blocks * MICRO)
-    growth = memory_growth(made.make(given.long, pool))
+        native.append(native_seconds(chain, run.attributes) / chain.blocks * MICRO)
+        full.append(run.seconds(decoding=True) / chain.blocks * MICRO)
+    sequential = repeat(given.runs, 1, lambda: run.seconds(decoding=False) / chain.blocks * MICRO)
+    building = repeat(given.runs, 1, lambda: building_seconds(chain, run.attributes) / chain.blocks * MICRO)
+    growth = memory_growth(synthetic_chain.make(given.long, pool))
     bodies = chain.bodies * 4
     pairs = [(worker_seconds(bodies, 1), worker_seconds(bodies, 2)) for _ in range(given.runs)]
     gains = tuple(one.seconds / two.seconds for one, two in pairs)
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ratios = tuple(ours / alone for ours, alone in zip(full[1:], native[1:], strict=True))
     rules = tuple(whole - part for whole, part in zip(sequential, building, strict=True))
     return show(
-        f"derivation, {chain.blocks} blocks of {made.TRANSACTIONS} real transactions",
+        f"derivation, {chain.blocks} blocks of {synthetic_chain.TRANSACTIONS} real transactions",
         [
             Figure("native calls alone", "us", tuple(native[1:])),
             Figure("channel body to attributes JSON", "us", tuple(full[1:])),
@@ -72,14 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-class Job:
-    """The derivation of a chain, with what it answers the deriver made before, so that only the deriver is measured."""
+class DerivationRun:
+    """Derives a chain with all inputs of the deriver prepared, so that a run measures only the deriver."""
 
-    def __init__(self, chain: made.MadeChain) -> None:
+    def __init__(self, chain: synthetic_chain.SyntheticChain) -> None:
         self._chain = chain
-        self._config = made.config()
+        self._config = synthetic_chain.config()
         self._blocks = {number: chain.l1_block(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
-        self._refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
+        self._refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
         self._systems = [self._config.genesis.system_config]
         self._decoded: dict[bytes, tasks.DecodedChannel] = {}
         self.attributes: list[PayloadAttributes] = []
@@ -87,8 +87,7 @@ class Job:
             pass
 
     def seconds(self, decoding: bool) -> float:
-        """Of one derivation: from the L1 blocks to the engine's JSON, or the sequential part of it, without decoding
-        and encoding."""
+        """CPU seconds of one derivation: with `decoding` from L1 blocks to engine JSON, else its sequential part."""
         started = time.process_time()
         for each in self._derive(decoding):
             if decoding:
@@ -102,7 +101,7 @@ class Job:
         for number in range(1, self._chain.blocks + 1):
             found = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
             if len(self._systems) == number:
-                self._systems.append(config_after(self._config, found, number))
+                self._systems.append(system_config_after(self._config, found, number))
                 self.attributes.append(found)
             yield found
 
@@ -120,27 +119,27 @@ class Job:
             elif isinstance(output, NeedL1Block):
                 deriver.add_l1_block(self._blocks[output.number])
             else:
-                raise RuntimeError(f"the made-up chain does not derive: {output}")
+                raise RuntimeError(f"the synthetic chain does not derive: {output}")
 
 
-def native_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
-    """Decompression, hashing, hexadecimal and JSON of the same data."""
+def native_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
+    """CPU seconds of decompressing, hashing, hex encoding and JSON encoding the same data."""
     started = time.process_time()
     for body in chain.bodies:
         brotlicffi.decompress(body[1:])
     for each in attributes:
-        for _ in range(KECCAKS_A_BLOCK):
+        for _ in range(KECCAKS_PER_BLOCK):
             keccak256(each.transactions[0])
         msgspec.json.encode({"transactions": [raw.hex() for raw in each.transactions]})
     return time.process_time() - started
 
 
-def building_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttributes]) -> float:
-    """The building of attributes alone."""
-    config = made.config()
+def building_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[PayloadAttributes]) -> float:
+    """CPU seconds of building the attributes alone."""
+    config = synthetic_chain.config()
     system = config.genesis.system_config
-    refs = [made.l2_ref(number) for number in range(chain.blocks + 1)]
-    headers = {number: made.l1_header(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
+    refs = [synthetic_chain.l2_ref(number) for number in range(chain.blocks + 1)]
+    headers = {number: synthetic_chain.l1_header(number) for number in range(chain.first_l1, chain.last_l1 + 1)}
     started = time.process_time()
     for number, each in enumerate(attributes, start=1):
         parent, epoch = refs[number - 1], headers[refs[number].l1_origin.number]
@@ -149,18 +148,18 @@ def building_seconds(chain: made.MadeChain, attributes: Sequence[PayloadAttribut
     return time.process_time() - started
 
 
-def memory_growth(chain: made.MadeChain) -> float:
-    """How much more memory is resident at the worst after the first fifth of a long run than within it, in MiB."""
-    config = made.config()
+def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
+    """Growth of the peak resident memory after the first fifth of a long run, in MiB."""
+    config = synthetic_chain.config()
     deriver = Deriver(config, L1_CHAINS[1])
-    safe, system = made.l2_ref(0), config.genesis.system_config
+    safe, system = synthetic_chain.l2_ref(0), config.genesis.system_config
     deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
     early = late = 0
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)
         if isinstance(output, Attributes):
-            system = config_after(config, output.attributes, safe.number + 1)
-            safe = made.l2_ref(safe.number + 1)
+            system = system_config_after(config, output.attributes, safe.number + 1)
+            safe = synthetic_chain.l2_ref(safe.number + 1)
             if safe.number > chain.blocks // 5:
                 late = max(late, resident())
             else:
@@ -173,7 +172,7 @@ def memory_growth(chain: made.MadeChain) -> float:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """The resident set size of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 

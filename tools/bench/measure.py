@@ -1,4 +1,4 @@
-"""What all benchmarks share: repeats after a warm-up, medians, a line about the machine, floors to hold against."""
+"""Shared by all benchmarks: repetition after a warm-up, medians with bounds and floors, a line about the machine."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """A measured quantity with the numbers of all runs, and the most or the least that the project allows, if any."""
+    """A measured quantity with the values of all runs; its median must not exceed `bound` nor fall below `floor`."""
 
     name: str
     unit: str
@@ -20,11 +20,12 @@ class Figure(NamedTuple):
 
     @property
     def median(self) -> float:
+        """The median of the runs."""
         return statistics.median(self.runs)
 
 
 def machine() -> str:
-    """One line about where we are."""
+    """One line with CPU, kernel, Python version and load."""
     model = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.machine(),
@@ -43,14 +44,14 @@ def _lines(path: str) -> list[str]:
 
 
 def repeat(runs: int, warm_up: int, measure: Callable[[], float]) -> tuple[float, ...]:
-    """Calls `measure` `warm_up` times for nothing, then `runs` times."""
+    """The values of `runs` measurements after `warm_up` that are discarded."""
     for _ in range(warm_up):
         measure()
     return tuple(measure() for _ in range(runs))
 
 
 def show(title: str, figures: Sequence[Figure]) -> int:
-    """Prints the figures; 1 when a median is above its bound or below its floor."""
+    """Prints the figures; 1 when a median exceeds its bound or falls below its floor."""
     print(title)
     print(f"  {machine()}")
     failed = 0

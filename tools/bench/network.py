@@ -1,5 +1,5 @@
-"""The local network as its user waits for it: a node's start after its endpoints answer, the verifier's first safe
-block, and what a node costs at the tip."""
+"""Measures the local network: how long a node takes to become ready and the verifier to its first safe block, and the
+memory and CPU of a node at the tip."""
 
 import argparse
 import json
@@ -27,11 +27,11 @@ SAMPLE_SECONDS = 60.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figures; 1 when a bound is missed."""
+    """Prints the figures; 1 when a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="of the start and the first safe block")
     parser.add_argument(
-        "--settle", type=float, default=300.0, help="seconds at the tip before memory and CPU are taken"
+        "--settle", type=float, default=300.0, help="seconds at the tip before memory and CPU are measured"
     )
     parser.add_argument("--skip-idle", action="store_true")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
@@ -51,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _first_safe(ready: list[float]) -> float:
-    """Seconds from the command to the verifier's first safe block; adds how long a restarted node took to `ready`."""
+    """Seconds from the command to the verifier's first safe block; appends a second node's start time to `ready`."""
     with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder:
         started = time.monotonic()
-        with _Network(Path(folder)) as network:
+        with _RunningDevnet(Path(folder)) as network:
             network.wait_for_safe_block()
             seconds = time.monotonic() - started
             ready.append(network.second_node_seconds())
@@ -63,33 +63,35 @@ def _first_safe(ready: list[float]) -> float:
 
 def _idle(settle: float) -> tuple[float, float]:
     """PSS in MiB and CPU in percent of a core, of all processes of the verifier, at the tip."""
-    with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder, _Network(Path(folder)) as network:
+    with tempfile.TemporaryDirectory(prefix="rn-bench-") as folder, _RunningDevnet(Path(folder)) as network:
         network.wait_for_safe_block()
         time.sleep(settle)
-        before = _cpu_seconds(network.verifier_pids())
+        before = cpu_seconds(network.verifier_pids())
         began = time.monotonic()
         time.sleep(SAMPLE_SECONDS)
-        used = _cpu_seconds(network.verifier_pids()) - before
+        used = cpu_seconds(network.verifier_pids()) - before
         memory = sum(each.memory for each in read_processes(network.processes_file))
         return memory, 100 * used / (time.monotonic() - began)
 
 
-def _cpu_seconds(pids: Sequence[int]) -> float:
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """User and system CPU seconds that running processes have used so far."""
     total = 0
     for pid in pids:
+        # The command name before the last bracket may contain spaces; utime and stime follow as 12th and 13th field.
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         total += int(fields[11]) + int(fields[12])
     return total / os.sysconf("SC_CLK_TCK")
 
 
-class _Network:
-    """A running local network in a folder."""
+class _RunningDevnet:
+    """A local network that runs as a child process with its files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.processes_file = folder / VERIFIER / "processes.json"
 
-    def __enter__(self) -> "_Network":
+    def __enter__(self) -> "_RunningDevnet":
         command = [sys.executable, "-m", "rollup_node.node", "devnet", "--data-dir", str(self._folder), "--json"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return self
@@ -118,8 +120,8 @@ class _Network:
         raise TimeoutError("no safe block")
 
     def second_node_seconds(self) -> float:
-        """Starts another node on the running L1 and engine, and gives what its log says of its start. Its runtime
-        directory and ports are its own."""
+        """Seconds until another node, with ports and a runtime directory of its own, is ready on the running L1 and
+        engine."""
         about = self.description
         options = {
             "l1": about["l1"],

@@ -1,5 +1,5 @@
-"""A signed block of 100 KB from the moment another process has written it to the TCP socket to the engine process'
-message: transport, gossip, validation and the way through the arena."""
+"""Measures how long a signed block of 100 KB takes from another process's write to the TCP socket to the message at the
+engine process: transport, gossipsub, validation and the arena."""
 
 import argparse
 import asyncio
@@ -35,47 +35,48 @@ from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSAC
 
 BOUND = 3.0
 PAUSE = 0.05
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 RECEIVER, SENDER = b"\x21" * 32, b"\x22" * 32
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the figure; 1 when the bound is missed."""
+    """Prints the figure; 1 when the bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    asyncio.run(_median_milliseconds(10))
-    runs = tuple(asyncio.run(_median_milliseconds(given.blocks)) for _ in range(given.runs))
+    asyncio.run(median_milliseconds(10))
+    runs = tuple(asyncio.run(median_milliseconds(given.blocks)) for _ in range(given.runs))
     return show(
         "gossip from socket to engine message",
         [Figure(f"block of 100 KB, {TRANSACTIONS} transactions, p50", "ms", runs, BOUND)],
     )
 
 
-async def _median_milliseconds(blocks: int) -> float:
+async def median_milliseconds(blocks: int) -> float:
+    """Median milliseconds from write to engine message over `blocks` blocks. Raises TimeoutError if one is lost."""
     arrivals: dict[int, float] = {}
-    heard = asyncio.Event()
+    arrived = asyncio.Event()
 
-    def take(message: Any) -> None:
+    def on_message(message: Any) -> None:
         if isinstance(message, UnsafeBlock):
             arrivals[message.payload.block_number] = time.monotonic()
-            heard.set()
+            arrived.set()
 
     with tempfile.TemporaryDirectory() as directory:
         buses = Bus.for_test(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
         buses["l1"].publish("status.l1").set(RuntimeConfig(SIGNER.address))
         stage = build(_config(RECEIVER), buses["p2p"], Meter("p2p"))
-        engine = buses["engine"].connect("p2p.blocks", take)
+        engine = buses["engine"].connect("p2p.blocks", on_message)
         async with pumping(buses):
             await stage.start()
             engine.send(UnsafeBlocksRequest(0, None))
             try:
                 departures = await _departures(stage, blocks)
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     while len(arrivals) < blocks:
-                        heard.clear()
-                        await heard.wait()
+                        arrived.clear()
+                        await arrived.wait()
             finally:
                 await stage.close()
     return 1000 * statistics.median(arrivals[number] - left for number, left in departures.items())
@@ -93,10 +94,10 @@ def _config(secret: bytes) -> P2pConfig:
 
 
 async def _departures(stage: P2pStage, blocks: int) -> dict[int, float]:
-    """Has another process send so many blocks; when it wrote each of them, by its number."""
+    """Starts a process that sends `blocks` blocks; the monotonic time at which it wrote each, by block number."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_send, args=(stage.host.port, blocks, theirs), daemon=True)
+    process = context.Process(target=_send_blocks, args=(stage.host.port, blocks, theirs), daemon=True)
     process.start()
     try:
         return await asyncio.to_thread(ours.recv)
@@ -105,11 +106,11 @@ async def _departures(stage: P2pStage, blocks: int) -> dict[int, float]:
         await asyncio.to_thread(process.join)
 
 
-def _send(port: int, blocks: int, results: Connection) -> None:
-    asyncio.run(_sending(port, blocks, results))
+def _send_blocks(port: int, blocks: int, results: Connection) -> None:
+    asyncio.run(_connect_and_send(port, blocks, results))
 
 
-async def _sending(port: int, blocks: int, results: Connection) -> None:
+async def _connect_and_send(port: int, blocks: int, results: Connection) -> None:
     host = Host(_config(SENDER), Identity(SENDER), PeerStore(), Meter("p2p"))
     chance, departures = random.Random(port), {}
     host.handle(MESHSUB_12, _drain)

@@ -1,4 +1,4 @@
-"""Signed blocks of a made-up chain for benchmarks of gossip: 100 KB of transactions that do not compress."""
+"""Signed blocks of a synthetic chain for benchmarks of gossip: 100 KB of incompressible transactions each."""
 
 import random
 
@@ -6,8 +6,8 @@ import msgspec
 
 from rollup_node.stages.p2p.blocks import message as block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId
 
@@ -20,7 +20,7 @@ SIGNER = LocalSigner(b"\x11" * 32)
 
 
 def chain_config(genesis_time: int) -> RollupConfig:
-    """A chain whose blocks are of the newest version from genesis on."""
+    """A chain whose blocks use the newest gossip version from genesis on."""
     start = BlockId(0, bytes(32))
     return RollupConfig(
         genesis=Genesis(start, start, genesis_time, SystemConfig(bytes(20), bytes(32), bytes(32), 30_000_000)),
@@ -40,7 +40,7 @@ def chain_config(genesis_time: int) -> RollupConfig:
 
 
 def signed_message(number: int, timestamp: int, chance: random.Random) -> bytes:
-    """The content of the message that gossips a block."""
+    """The data of the gossip message of a block: signature and encoded payload, compressed by snappy."""
     payload = ExecutionPayload(
         parent_hash=bytes(32),
         fee_recipient=bytes(20),

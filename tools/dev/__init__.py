@@ -1,1 +1,1 @@
-"""Programs for those who work on the project."""
+"""Programs for development of the project itself."""

@@ -1,21 +1,30 @@
-"""The graph of folders: which folder's modules import which other folder's, and the cycles in it.
+"""The graph of folders: which folder's modules import which other folders, its levels and its cycles.
 
-`python -m rollup_node.tools.dev.folder_graph` prints the graph from top to bottom and fails when there is a cycle."""
+    python -m rollup_node.tools.dev.folder_graph                  # the folders by level: imports go downwards
+    python -m rollup_node.tools.dev.folder_graph --imports        # the same, with what each folder imports
+    python -m rollup_node.tools.dev.folder_graph stages/engine    # what a folder imports, and which folders import it
 
+It fails when folders import each other in a cycle, and lists the imports that form it.
+"""
+
+import argparse
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 NAMESPACE = "rollup_node"
 TOP_LEVEL = ("ipc", "stages", "node", "tools")
 ROOT = Path(__file__).resolve().parents[2]
+WIDTH = 120
 
 Graph = Mapping[str, frozenset[str]]
+"""The nodes that each node imports."""
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """All modules by dotted name below the namespace; a package stands under its folder's name."""
+    """The files of all modules by dotted name below the namespace; a package goes by the name of its folder."""
     found = {}
     for top in TOP_LEVEL:
         for path in sorted((root / top).rglob("*.py")):
@@ -25,7 +34,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def imported_names(tree: ast.AST) -> set[str]:
-    """Dotted names that a tree imports anywhere; `from a import b` gives `a` and `a.b`."""
+    """The dotted names that a tree imports anywhere, also in functions; `from a import b` gives `a` and `a.b`."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -36,7 +45,7 @@ def imported_names(tree: ast.AST) -> set[str]:
 
 
 def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
-    """Which of the modules `known` each of them imports; packages that merely lie on the way are left out."""
+    """Which of the known modules each of them imports. Packages are left out: each module imports those above it."""
     graph = {}
     for name, path in known.items():
         inner = {
@@ -44,6 +53,7 @@ def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
             for imported in imported_names(ast.parse(path.read_text()))
             if imported.startswith(f"{NAMESPACE}.")
         }
+        # `from package import name` also gives the package, which has no code of its own.
         targets = {target for target in inner if target in known and known[target].name != "__init__.py"}
         graph[name] = frozenset(targets - {name})
     return graph
@@ -51,11 +61,8 @@ def module_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
 
 def folder_of(module: str, known: Mapping[str, Path]) -> str:
     """The folder of a module, as a path from the root."""
-    return known[module].parent.relative_to(_root_of(known[module], module)).as_posix()
-
-
-def _root_of(path: Path, module: str) -> Path:
-    return path.parents[len(module.split(".")) - (path.name != "__init__.py")]
+    parts = module.split(".")
+    return "/".join(parts if known[module].name == "__init__.py" else parts[:-1])
 
 
 def folder_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
@@ -68,7 +75,7 @@ def folder_graph(known: Mapping[str, Path]) -> dict[str, frozenset[str]]:
 
 
 def cycles(graph: Graph) -> list[list[str]]:
-    """The strongly connected sets of more than one node (Tarjan), each sorted."""
+    """The strongly connected components of more than one node (Tarjan's algorithm), each sorted."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -84,11 +91,11 @@ def cycles(graph: Graph) -> list[list[str]]:
             elif target in stack:
                 low[node] = min(low[node], index[target])
         if low[node] == index[node]:
-            part = [stack.pop()]
-            while part[-1] != node:
-                part.append(stack.pop())
-            if len(part) > 1:
-                found.append(sorted(part))
+            component = [stack.pop()]
+            while component[-1] != node:
+                component.append(stack.pop())
+            if len(component) > 1:
+                found.append(sorted(component))
 
     for node in sorted(graph):
         if node not in index:
@@ -96,36 +103,80 @@ def cycles(graph: Graph) -> list[list[str]]:
     return found
 
 
-def downwards(graph: Graph) -> Iterator[tuple[str, frozenset[str]]]:
-    """The folders with what they import, importers first; the graph must have no cycle."""
-    importers = {node: sum(node in targets for targets in graph.values()) for node in graph}
-    ready = sorted(node for node, count in importers.items() if count == 0)
-    while ready:
-        node = ready.pop(0)
-        yield node, graph[node]
-        for target in sorted(graph[node]):
-            importers[target] -= 1
-            if importers[target] == 0:
-                ready.append(target)
+def levels(graph: Graph) -> list[list[str]]:
+    """The nodes by level, highest first: a node's level is one above the highest that it imports.
+
+    Raises ValueError for a graph with a cycle."""
+    level: dict[str, int] = {}
+    while len(level) < len(graph):
+        ready = [node for node in graph if node not in level and graph[node] <= level.keys()]
+        if not ready:
+            raise ValueError("the graph has a cycle")
+        for node in ready:
+            level[node] = 1 + max((level[target] for target in graph[node]), default=-1)
+    highest = max(level.values(), default=-1)
+    return [sorted(node for node in graph if level[node] == each) for each in range(highest, -1, -1)]
 
 
-def render(graph: Graph) -> Iterable[str]:
-    """One line per folder: its name and the folders it imports."""
-    for folder, targets in downwards(graph):
-        yield f"{folder} -> {', '.join(sorted(targets)) or '(nothing)'}"
+def render(graph: Graph, imports: bool = False) -> Iterator[str]:
+    """The lines of a graph without cycles: the folders of each level, each with its imports if wanted."""
+    ordered = levels(graph)
+    for number, folders in zip(range(len(ordered) - 1, -1, -1), ordered, strict=True):
+        if imports:
+            yield f"level {number}"
+            for folder in folders:
+                yield f"  {folder}"
+                yield from _wrapped(graph[folder], "      imports ")
+        else:
+            yield from _wrapped(folders, f"level {number:>2}  ")
+    yield f"{len(graph)} folders on {len(ordered)} levels, no cycles"
 
 
-def main() -> int:
-    """Prints the graph; 1 when it has a cycle."""
-    graph = folder_graph(modules())
+def render_folder(graph: Graph, folder: str) -> Iterator[str]:
+    """The lines about one folder: what it imports, and which folders import it."""
+    yield folder
+    yield from _wrapped(graph[folder], "  imports     ")
+    yield from _wrapped({each for each, targets in graph.items() if folder in targets}, "  imported by ")
+
+
+def _wrapped(folders: Iterable[str], label: str) -> list[str]:
+    text = ", ".join(sorted(folders))
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label), break_on_hyphens=False)
+
+
+def render_cycle(component: Sequence[str], known: Mapping[str, Path]) -> Iterator[str]:
+    """The lines about a cycle: its folders, and each import between them by module."""
+    yield f"folders import each other in a cycle: {', '.join(component)}"
+    graph = module_graph(known)
+    for module in sorted(graph):
+        own = folder_of(module, known)
+        for target in sorted(graph[module]):
+            if own in component and folder_of(target, known) in set(component) - {own}:
+                yield f"  {module} imports {target}"
+
+
+def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Prints the graph, or some folders of it; 1 when it has a cycle or there is no such folder."""
+    parser = argparse.ArgumentParser(
+        prog="python -m rollup_node.tools.dev.folder_graph", description="Prints which folders import which others."
+    )
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="show these folders and who imports them")
+    parser.add_argument("--imports", action="store_true", help="show what each folder imports")
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    known = modules(root)
+    graph = folder_graph(known)
     if found := cycles(graph):
-        for part in found:
-            print(f"folders in a cycle: {', '.join(part)}", file=sys.stderr)
-            for folder in part:
-                print(f"  {folder} -> {', '.join(sorted(graph[folder] & set(part)))}", file=sys.stderr)
+        for component in found:
+            print("\n".join(render_cycle(component, known)), file=sys.stderr)
         return 1
-    for line in render(graph):
-        print(line)
+    for folder in (wanted := [folder.rstrip("/") for folder in given.folders]):
+        if folder not in graph:
+            print(f"error: no folder {folder}", file=sys.stderr)
+            return 1
+    lines = (
+        [line for folder in wanted for line in render_folder(graph, folder)] if wanted else render(graph, given.imports)
+    )
+    print("\n".join(lines))
     return 0
 
 

@@ -1,1 +1,2 @@
-"""A whole rollup on one machine."""
+"""`rollup-node devnet`: a whole rollup on one machine, of an L1 with its Beacon API, execution engines, nodes and a
+batcher."""

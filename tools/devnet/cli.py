@@ -1,4 +1,4 @@
-"""`rollup-node devnet`: flags in, exit code out."""
+"""The command `rollup-node devnet`."""
 
 import asyncio
 import dataclasses
@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from rollup_node.node.system.exit_codes import Exit
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
-from rollup_node.tools.devnet.children import ChildEnded
-from rollup_node.tools.devnet.files import Places, l1_chain_config, l1_genesis, write_json, write_secrets
+from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
-from rollup_node.tools.devnet.run import NoProgress, Result, UnusableDirectory, data_directory, run
+from rollup_node.tools.devnet.run import NoProgress, RunResult, UnusableDirectory, data_directory, run
 from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs a local network; 0 only when all output roots are equal."""
+    """Runs a local network; the exit code is 0 only when all output roots are equal."""
     started = time.monotonic()
     try:
         settings = parse(argv)
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     except SettingsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    except (ChildEnded, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
+    except (ProgramExited, StartFailed, UnusableDirectory, NoProgress, EndpointError, RpcFailure, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if result.output_roots_equal else 1
 
 
-def _print(result: Result, as_json: bool) -> None:
+def _print(result: RunResult, as_json: bool) -> None:
     if as_json:
         values = dataclasses.asdict(result)
         print(json.dumps({name: values[name] for name in SHOWN}))
@@ -59,10 +59,10 @@ def _prepare(settings: DevnetSettings) -> int:
     if settings.data_dir is None:
         raise SettingsError("--prepare: give the --data-dir to write into")
     with data_directory(settings.data_dir) as root:
-        places, now = Places(root), int(time.time())
-        write_secrets(places, settings.nodes)
-        write_json(places.l1_genesis, l1_genesis(now))
-        write_json(places.l1_chain, l1_chain_config())
-        write_json(places.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
-    print(f"wrote {places.l1_genesis.name}, {places.l2_genesis.name} and {places.jwt.name} into {settings.data_dir}")
+        files, now = NetworkFiles(root), int(time.time())
+        write_secrets(files, settings.nodes)
+        write_json(files.l1_genesis, l1_genesis(now))
+        write_json(files.l1_chain, l1_chain_config())
+        write_json(files.l2_genesis, l2_genesis(settings.forks, now, settings.l2_alloc))
+    print(f"wrote {files.l1_genesis.name}, {files.l2_genesis.name} and {files.jwt.name} into {settings.data_dir}")
     return 0

@@ -1,4 +1,4 @@
-"""The end of a run: the output roots of all nodes, block by block."""
+"""Compares the output roots of all nodes block by block at the end of a run."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,27 +6,30 @@ from dataclasses import dataclass
 
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
-TRIES = 20
-PAUSE_SECONDS = 0.5
-AT_ONCE = 8
+ATTEMPTS = 20
+RETRY_SECONDS = 0.5
+CONCURRENCY = 8
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How many blocks were compared, and the first that differs, if any."""
+    """The number of blocks compared, and the number of the first that differs, if any."""
 
     blocks: int
     first_difference: int | None
 
     @property
     def equal(self) -> bool:
+        """Whether no block differs."""
         return self.first_difference is None
 
 
 async def compare_output_roots(nodes: Mapping[str, JsonRpcClient], last: int) -> Comparison:
-    """Compares blocks 0 to `last` by optimism_outputAtBlock."""
-    for start in range(0, last + 1, AT_ONCE):
-        numbers = range(start, min(start + AT_ONCE, last + 1))
+    """Compares blocks 0 to `last` by optimism_outputAtBlock.
+
+    Raises EndpointError or RpcFailure when a node does not answer `ATTEMPTS` requests."""
+    for start in range(0, last + 1, CONCURRENCY):
+        numbers = range(start, min(start + CONCURRENCY, last + 1))
         roots = await asyncio.gather(*(_roots(client, numbers) for client in nodes.values()))
         for number, found in zip(numbers, zip(*roots, strict=True), strict=True):
             if len(set(found)) != 1:
@@ -39,12 +42,12 @@ async def _roots(client: JsonRpcClient, numbers: range) -> list[str]:
 
 
 async def _root(client: JsonRpcClient, number: int) -> str:
-    for attempt in range(TRIES):
+    for attempt in range(ATTEMPTS):
         try:
-            answer = await client.call("optimism_outputAtBlock", hex(number))
-            return str(answer["outputRoot"])
+            output = await client.call("optimism_outputAtBlock", hex(number))
+            return str(output["outputRoot"])
         except (EndpointError, RpcFailure):
-            if attempt == TRIES - 1:
+            if attempt == ATTEMPTS - 1:
                 raise
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""The files of a local network: genesis of both chains, rollup.json, keys, JWT secret, and `network.json`."""
+"""The files of a local network: genesis of both chains, rollup.json, keys, JWT secret, `network.json`."""
 
 import json
 import secrets
@@ -19,17 +19,17 @@ GAS_LIMIT = 30_000_000
 PORTAL = bytes.fromhex("6900000000000000000000000000000000000001")
 SYSTEM_CONFIG = bytes.fromhex("6900000000000000000000000000000000000002")
 INBOX = bytes.fromhex("ff00000000000000000000000000000000000901")
-# Writes its call data as one log: four topics and data for the portal, three for the system config.
 PORTAL_CODE = "608036038060805f376060356040356020355f35845fa400"
+"""Emits its calldata as one log: four words of topics, then the data."""
 SYSTEM_CONFIG_CODE = "606036038060605f376040356020355f35835fa300"
+"""Emits its calldata as one log: three words of topics, then the data."""
 BASE_FEE_SCALAR, BLOB_BASE_FEE_SCALAR = 1368, 810_949
 PACKED_SCALAR = b"\x01" + bytes(23) + BLOB_BASE_FEE_SCALAR.to_bytes(4, "big") + BASE_FEE_SCALAR.to_bytes(4, "big")
-FIRST_OVERHEAD, FIRST_SCALAR = (188).to_bytes(32, "big"), (684_000).to_bytes(32, "big")
+BEDROCK_OVERHEAD, BEDROCK_SCALAR = (188).to_bytes(32, "big"), (684_000).to_bytes(32, "big")
 EIP1559 = {"eip1559Elasticity": 6, "eip1559Denominator": 50, "eip1559DenominatorCanyon": 250}
 MAX_SEQUENCER_DRIFT, CHANNEL_TIMEOUT = 600, 120
 PRAGUE_BLOBS = {"target": 6, "max": 9, "baseFeeUpdateFraction": 5_007_716}
 
-# The well-known keys of development chains: they hold play money only.
 DEV_KEYS = tuple(
     Key(bytes.fromhex(text))
     for text in (
@@ -39,86 +39,101 @@ DEV_KEYS = tuple(
         "7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6",
     )
 )
+"""The well-known keys of development chains, which are public."""
 DEPOSITOR_KEY, BATCHER_KEY, TRANSFER_KEY, RECEIVER_KEY = DEV_KEYS
 SIGNER_KEY = Key(bytes.fromhex("47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"))
-"""Signs the sequencer's blocks; it needs no money."""
+"""Signs the sequencer's unsafe blocks; it needs no funds."""
 SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
-"""Where the system config contract holds the address of who signs unsafe blocks."""
+"""The storage slot of the SystemConfig contract that holds the unsafe block signer."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where each file of the network lies."""
+class NetworkFiles:
+    """The path of each file in the data directory."""
 
     root: Path
 
     @property
     def l1_genesis(self) -> Path:
+        """The L1's genesis file."""
         return self.root / "l1-genesis.json"
 
     @property
     def l2_genesis(self) -> Path:
+        """The engines' genesis file."""
         return self.root / "l2-genesis.json"
 
     @property
     def rollup(self) -> Path:
+        """The file for `rollup.config`."""
         return self.root / "rollup.json"
 
     @property
     def dependency_set(self) -> Path:
+        """The file for `interop.dependency-set`."""
         return self.root / "dependency-set.json"
 
     @property
     def l1_chain(self) -> Path:
+        """The file for `rollup.l1-chain-config`."""
         return self.root / "l1-chain-config.json"
 
     @property
     def jwt(self) -> Path:
+        """The JWT secret of all engines."""
         return self.root / "jwt.txt"
 
     @property
     def batcher_key(self) -> Path:
+        """The batcher's key."""
         return self.root / "batcher-key.txt"
 
     @property
     def network(self) -> Path:
+        """The description of the running network."""
         return self.root / "network.json"
 
     def log(self, name: str) -> Path:
+        """The log of a program."""
         return self.root / f"{name}.log"
 
     def node(self, name: str) -> Path:
+        """The runtime directory of a node."""
         return self.root / name
 
     def peer_key(self, name: str) -> Path:
+        """The P2P key of a node."""
         return self.root / f"{name}-p2p-key.txt"
 
     def peer_database(self, name: str) -> Path:
+        """The peerstore of a node."""
         return self.root / f"{name}-peers.db"
 
     def discovery_database(self, name: str) -> Path:
+        """The discovery database of a node."""
         return self.root / f"{name}-discovery.db"
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes by rename, so that a reader never sees half a file."""
+    """Writes a file by rename, so that readers see the old or the new text."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(value, indent=2) + "\n")
     fresh.replace(path)
 
 
-def write_secrets(places: Places, nodes: Sequence[str]) -> None:
-    """The JWT secret of the engines, the batcher's key and those of peers, readable by the owner only; kept when
-    present."""
-    keys = [(places.peer_key(name), secrets.token_hex(32)) for name in nodes]
-    for path, text in ((places.jwt, secrets.token_hex(32)), (places.batcher_key, BATCHER_KEY.secret.hex()), *keys):
+def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
+    """Writes the JWT secret, the batcher's key and the P2P keys of `nodes`, unless present, readable by the owner."""
+    keys = [(files.peer_key(name), secrets.token_hex(32)) for name in nodes]
+    for path, text in ((files.jwt, secrets.token_hex(32)), (files.batcher_key, BATCHER_KEY.secret.hex()), *keys):
         if not path.exists():
-            path.touch(mode=0o600)
+            path.touch(mode=0o600)  # before the secret is in it
             path.write_text(text + "\n")
 
 
 def l1_genesis(timestamp: int) -> dict[str, Any]:
-    """The embedded L1 (Prague at genesis) with the two logger contracts and money for the dev keys."""
+    """The genesis file of an L1 with Prague active, the two logger contracts, and funds for the development keys.
+
+    `timestamp` in seconds."""
     return {
         "config": l1_chain_config(),
         "timestamp": hex(timestamp),
@@ -138,7 +153,7 @@ def l1_genesis(timestamp: int) -> dict[str, Any]:
 
 
 def l1_chain_config() -> dict[str, Any]:
-    """The L1's chain config with its blob schedule, for `rollup.l1-chain-config`."""
+    """The L1's chain config with its blob schedule, the content of `rollup.l1-chain-config`."""
     blocks = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
     return {
         "chainId": L1_CHAIN_ID,
@@ -155,14 +170,15 @@ def l1_chain_config() -> dict[str, Any]:
 
 
 def dependency_set() -> dict[str, Any]:
-    """The chains that messages may come from: this one alone."""
+    """An interop dependency set of this chain alone."""
     return {"dependencies": {str(L2_CHAIN_ID): {}}}
 
 
 def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:
-    """The rollup config on top of two genesis blocks. The fee parameters are of the kind that its first fork reads."""
-    first = ForkSchedule(settings.forks, settings.l2_block_time, CHANNEL_TIMEOUT, MAX_SEQUENCER_DRIFT).l1(0)
-    overhead, scalar = (bytes(32), PACKED_SCALAR) if first.packed_fee_scalars else (FIRST_OVERHEAD, FIRST_SCALAR)
+    """The rollup config for two genesis blocks; `l2_time` in seconds. Its fee parameters have the format of the first
+    fork [SYS2 to SYS6]."""
+    rules = ForkSchedule(settings.forks, settings.l2_block_time, CHANNEL_TIMEOUT, MAX_SEQUENCER_DRIFT).l1(0)
+    overhead, scalar = (bytes(32), PACKED_SCALAR) if rules.packed_fee_scalars else (BEDROCK_OVERHEAD, BEDROCK_SCALAR)
     return {
         "genesis": {
             "l1": {"hash": l1_hash, "number": 0},

@@ -1,4 +1,4 @@
-"""The file of `--l2-alloc`: a genesis whose accounts the local L2 begins with."""
+"""Reads the file of `--l2-alloc`: a genesis whose accounts the local L2 starts with."""
 
 import json
 from collections.abc import Mapping
@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.evm.genesis import data, number
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc
 from rollup_node.tools.devnet.settings import SettingsError
 
 ADDRESS_BYTES, WORD_BYTES = 20, 32
 
 
-class GivenAlloc(NamedTuple):
-    """Accounts, and the forks whose contracts are among them already."""
+class GenesisAccounts(NamedTuple):
+    """The accounts of a genesis file, and the forks whose contracts they already contain."""
 
     alloc: Alloc
     forks: frozenset[str]
 
 
-def read_alloc(path: Path) -> GivenAlloc:
-    """Reads a genesis file, or a bare object of accounts; SettingsError for anything else."""
+def read_alloc(path: Path) -> GenesisAccounts:
+    """Reads a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
     try:
         found = json.loads(path.read_bytes())
     except OSError as error:
@@ -39,7 +39,7 @@ def read_alloc(path: Path) -> GivenAlloc:
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise SettingsError(f"--l2-alloc {path}: account {text[:60]}: {error}") from None
     try:
-        return GivenAlloc(alloc, _forks(found))
+        return GenesisAccounts(alloc, _forks(found))
     except ValueError as error:
         raise SettingsError(f"--l2-alloc {path}: timestamp: {error}") from None
 
@@ -65,7 +65,7 @@ def _hex(value: bytes, size: int) -> str:
 
 
 def _forks(found: Mapping[str, Any]) -> frozenset[str]:
-    """The forks that are active at the file's own time."""
+    """The forks that the file's `config` activates at or before its timestamp."""
     config = found.get("config")
     if not isinstance(config, dict):
         return frozenset()

@@ -1,4 +1,4 @@
-"""The genesis file of the local L2, as geth's kind of engines read it."""
+"""The genesis file of the local L2, in geth's format."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,29 +7,32 @@ from typing import Any
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.eip1559 import encode_extra_data
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.engine.execution import L2Chain
-from rollup_node.tools.devnet.engine.genesis import make_chain
+from rollup_node.tools.devnet.engine.execution import ChainSpec
+from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.genesis import GenesisError
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.l2_alloc import read_alloc
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
 from rollup_node.tools.devnet.settings import SettingsError
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
 _SAME_TIME = {"canyon": "shanghai", "ecotone": "cancun", "isthmus": "prague", "karst": "osaka"}
-"""Which of Ethereum's forks an engine wants to see activated with which of ours."""
+"""The Ethereum fork that an engine activates together with a fork of the OP Stack."""
 
 
 def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None) -> dict[str, Any]:
-    """A chain that starts at `time` in seconds, with our own predeploys, or the accounts of the file `l2_alloc`, and
-    money for the dev keys. `forks` gives the seconds after genesis at which each fork activates."""
+    """The genesis of a chain that starts at `time` in seconds, with the development predeploys or the accounts of the
+    file `l2_alloc`, and funds for the development keys.
+
+    `forks` has the seconds after genesis at which each fork activates. Raises SettingsError for an unusable file."""
     times = {name: time + offset if offset else 0 for name, offset in forks.items()}
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
     )
-    chain = make_chain(L2_CHAIN_ID, times, constants)
+    chain = make_chain_spec(L2_CHAIN_ID, times, constants)
     rules = chain.schedule.l2(time)
+    # An engine refuses a genesis whose extraData has not the format of its forks.
     extra_data = encode_extra_data(
         bytes(8) if rules.eip1559_params else None, 0 if rules.min_base_fee else None, constants
     )
@@ -52,22 +55,22 @@ def l2_genesis(forks: Mapping[str, int], time: int, l2_alloc: Path | None = None
         "mixHash": to_hex(bytes(32)),
         "coinbase": "0x4200000000000000000000000000000000000011",
         "baseFeePerGas": hex(10**9),
-        "alloc": _with_funds(predeploy_alloc(chain, time) if l2_alloc is None else _given(l2_alloc, chain, time)),
+        "alloc": _with_funds(predeploy_alloc(chain, time) if l2_alloc is None else _file_alloc(l2_alloc, chain, time)),
     }
 
 
-def _given(path: Path, chain: L2Chain, time: int) -> Alloc:
-    """The file's accounts, with what the upgrades of those forks leave that it does not know."""
-    alloc, had = read_alloc(path)
+def _file_alloc(path: Path, chain: ChainSpec, time: int) -> Alloc:
+    """The file's accounts after the upgrade transactions of the forks that it does not contain."""
+    alloc, present = read_alloc(path)
     try:
-        return upgraded(with_deployers(alloc, chain, time), chain, time, had)
+        return with_upgrades(with_deployers(alloc, chain, time), chain, time, present)
     except GenesisError as error:
         raise SettingsError(
-            f"--l2-alloc {path}: {error}; name the forks that its contracts know in its `config`, as in "
-            '{"ecotoneTime": 0}, or begin with an earlier fork by --fork'
+            f"--l2-alloc {path}: {error}; list the forks that its contracts already have in its `config`, as in "
+            '{"ecotoneTime": 0}, or start with an earlier fork by --fork'
         ) from None
 
 
 def _with_funds(alloc: Alloc) -> Alloc:
-    rich = {"balance": hex(10_000 * ETHER)}
-    return alloc | {to_hex(key.address): alloc.get(to_hex(key.address), {}) | rich for key in DEV_KEYS}
+    funds = {"balance": hex(10_000 * ETHER)}
+    return alloc | {to_hex(key.address): alloc.get(to_hex(key.address), {}) | funds for key in DEV_KEYS}

@@ -1,46 +1,45 @@
-"""How the nodes of a local network find each other: on the loopback interface alone, the sequencer being everybody's
-static peer and the only bootnode."""
+"""P2P options of the nodes of a local network: loopback only, with the sequencer as static peer and only bootnode."""
 
 import coincurve
 
 from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
-from rollup_node.tools.devnet.files import SIGNER_KEY, Places
+from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 from rollup_node.tools.devnet.ports import LOOPBACK
 from rollup_node.tools.devnet.settings import SEQUENCER
 
-NETWORKS = "127.0.0.0/8"
+NETRESTRICT = "127.0.0.0/8"
 
 
-def identity(places: Places, name: str) -> Identity:
-    """Who a node is, by the key file that was written for it."""
-    return Identity(bytes.fromhex(places.peer_key(name).read_text().strip()))
+def identity(files: NetworkFiles, name: str) -> Identity:
+    """The libp2p identity of a node, from its key file."""
+    return Identity(bytes.fromhex(files.peer_key(name).read_text().strip()))
 
 
-def address(places: Places, name: str, port: int) -> str:
-    """A node's multiaddress."""
-    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_text(identity(places, name).peer_id)}"
+def address(files: NetworkFiles, name: str, port: int) -> str:
+    """The multiaddress of a node with its peer id."""
+    return f"/ip4/{LOOPBACK}/tcp/{port}/p2p/{peer_text(identity(files, name).peer_id)}"
 
 
-def bootnode(places: Places, name: str, port: int) -> str:
-    """A node's enode URL."""
-    point = coincurve.PrivateKey(identity(places, name).secret).public_key.format(compressed=False)[1:]
+def bootnode(files: NetworkFiles, name: str, port: int) -> str:
+    """The enode URL of a node."""
+    point = coincurve.PrivateKey(identity(files, name).secret).public_key.format(compressed=False)[1:]
     return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
 
-def peer_options(places: Places, name: str, port: int, sequencer_port: int) -> dict[str, str]:
-    """The options `p2p.*` of a node that listens on `port`, by TCP and UDP."""
+def peer_options(files: NetworkFiles, name: str, port: int, sequencer_port: int) -> dict[str, str]:
+    """The P2P options of a node that listens on `port` by TCP and UDP."""
     options = {
         "p2p.listen.ip": LOOPBACK,
         "p2p.listen.tcp": str(port),
-        "p2p.netrestrict": NETWORKS,
-        "p2p.priv.path": str(places.peer_key(name)),
-        "p2p.peerstore.path": str(places.peer_database(name)),
-        "p2p.discovery.path": str(places.discovery_database(name)),
+        "p2p.netrestrict": NETRESTRICT,
+        "p2p.priv.path": str(files.peer_key(name)),
+        "p2p.peerstore.path": str(files.peer_database(name)),
+        "p2p.discovery.path": str(files.discovery_database(name)),
         "l1.runtime-config-reload-interval": "10s",
     }
     if name == SEQUENCER:
         return options | {"p2p.sequencer.key": SIGNER_KEY.secret.hex()}
     return options | {
-        "p2p.static": address(places, SEQUENCER, sequencer_port),
-        "p2p.bootnodes": bootnode(places, SEQUENCER, sequencer_port),
+        "p2p.static": address(files, SEQUENCER, sequencer_port),
+        "p2p.bootnodes": bootnode(files, SEQUENCER, sequencer_port),
     }

@@ -1,4 +1,4 @@
-"""The ports of a local network: free ones, or a row from a base."""
+"""The ports of a local network: free ones, or consecutive ones from a base."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ PER_NODE = 5
 
 
 class PortInUse(OSError):
-    """A port of the row asked for is taken; the text says which."""
+    """A port is in use; the text names it."""
 
 
 @dataclass(frozen=True)
 class NodePorts:
-    """The listeners of one rollup node and its engine; on `p2p` it listens by TCP and by UDP."""
+    """The ports of one rollup node and its engine; `p2p` is both TCP and UDP."""
 
     engine: int
     engine_auth: int
@@ -27,7 +27,7 @@ class NodePorts:
 
 @dataclass(frozen=True)
 class Ports:
-    """All listeners of the network; the L1's Beacon API is on a port of its own."""
+    """The ports of the L1, its Beacon API, and each node."""
 
     l1: int
     beacon: int
@@ -36,8 +36,10 @@ class Ports:
 
 @contextmanager
 def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
-    """Ports that nobody else is given while the context lasts: `base` 0 takes free ones, else the row from `base` on.
-    A bound socket that never listens keeps each; the programs of the network listen beside it."""
+    """Reserves ports while the context lasts: free ones for `base` 0, else consecutive ones from `base` on.
+
+    Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
+    can listen on it. Raises PortInUse."""
     count = 2 + PER_NODE * len(nodes)
     with ExitStack() as kept:
         numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
@@ -46,9 +48,10 @@ def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:
-    """Binds a port, or any for 0; PortInUse when somebody listens there."""
+    """Binds a port, or a free one for 0. Raises PortInUse when a program listens there."""
     try:
         if port:
+            # SO_REUSEADDR below would bind beside a listening program without an error.
             socket.create_server((LOOPBACK, port)).close()
         taken = kept.enter_context(socket.socket())
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

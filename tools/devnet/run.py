@@ -1,4 +1,4 @@
-"""One run of a local network from start to comparison."""
+"""A run of a local network, from the start of its programs to the comparison of the output roots."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,32 +17,33 @@ from typing import Any
 from rollup_node.stages.io.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.compare import compare_output_roots
-from rollup_node.tools.devnet.files import Places
-from rollup_node.tools.devnet.network import Network, clear
+from rollup_node.tools.devnet.files import NetworkFiles
+from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
-from rollup_node.tools.devnet.status import NetworkStatus, Watcher
+from rollup_node.tools.devnet.status import NetworkStatus, StatusPoller
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.devnet.view import View
 
 TICK_SECONDS = 0.5
 TRAFFIC_SECONDS = 1.0
 STALL_SECONDS = 120.0
-STOP_SECONDS = 10.0
+FINAL_STATUS_SECONDS = 10.0
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 LOCK = "lock"
 
 
 class NoProgress(RuntimeError):
-    """The safe heads stand still."""
+    """The safe heads do not advance, or cannot be read at the end."""
 
 
 class UnusableDirectory(RuntimeError):
-    """The data directory cannot be had, or another network runs in it."""
+    """The data directory cannot be used, or another network runs in it."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """What --json prints; `seconds` from the command to the last comparison."""
+class RunResult:
+    """The result of a run. `seconds` is the time from the command to the last comparison, `processes` the processes of
+    each node as dicts of `ProcessUsage`."""
 
     blocks: int
     safe: int
@@ -56,7 +57,9 @@ class Result:
 
 @contextmanager
 def data_directory(given: Path | None) -> Iterator[Path]:
-    """The given directory, locked, or a temporary one that is removed at the end."""
+    """The given directory, locked and cleared of earlier runs, or a temporary one that is removed at the end.
+
+    Raises UnusableDirectory."""
     if given is None:
         path = Path(tempfile.mkdtemp(prefix="rollup-devnet-"))
         try:
@@ -67,16 +70,16 @@ def data_directory(given: Path | None) -> Iterator[Path]:
     try:
         given.mkdir(parents=True, exist_ok=True)
         if any(given.iterdir()) and not (given / LOCK).exists():
-            raise UnusableDirectory(f"--data-dir {given}: it holds other files; give a new or an empty one")
+            raise UnusableDirectory(f"--data-dir {given}: it contains other files; give a new or empty directory")
         lock = os.open(given / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UnusableDirectory(f"--data-dir {given}: {error.strerror}; give another") from None
+        raise UnusableDirectory(f"--data-dir {given}: {error.strerror}; give another directory") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UnusableDirectory(
-                f"--data-dir {given}: another network runs here; stop it or give another"
+                f"--data-dir {given}: another network runs in it; stop that one or give another directory"
             ) from error
         clear(given)
         yield given
@@ -84,28 +87,33 @@ def data_directory(given: Path | None) -> Iterator[Path]:
         os.close(lock)
 
 
-async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> Result:
-    """Runs the network until its end, compares, and stops it."""
-    with ports.reserved(settings.base_port, settings.nodes) as chosen:
-        return await _run(Network(settings, Places(root), chosen), settings, view, started)
+async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
+    """Runs a network with its files in `root` until its end and compares the output roots.
+
+    `started` is the monotonic time of the command. Raises ProgramExited, StartFailed, PortInUse or NoProgress, and
+    KeyboardInterrupt after a signal during the start or a second signal."""
+    with ports.reserved(settings.base_port, settings.nodes) as reserved:
+        return await _run(NetworkPrograms(settings, NetworkFiles(root), reserved), settings, view, started)
 
 
-async def _run(network: Network, settings: DevnetSettings, view: View, started: float) -> Result:
+async def _run(network: NetworkPrograms, settings: DevnetSettings, view: View, started: float) -> RunResult:
     stop = asyncio.Event()
     ending = False
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
     def on_signal() -> None:
-        """The first signal ends the run in order, the second without a comparison."""
+        """The first signal ends the run with the comparison, the second without it."""
         if stop.is_set() and task is not None and not ending:
             task.cancel()
         stop.set()
 
-    heeded = STOP_SIGNALS - ({signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set())
-    for number in heeded:
+    # Under nohup SIGHUP is ignored, and must stay so.
+    handled = STOP_SIGNALS - ({signal.SIGHUP} if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else set())
+    for number in handled:
         loop.add_signal_handler(number, on_signal)
     try:
-        view.say(f"starting the network in {network.places.root}")
+        view.message(f"starting the network in {network.files.root}")
+        # The start cannot be awaited alone: a signal must end it.
         starting = asyncio.ensure_future(network.start())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -116,7 +124,7 @@ async def _run(network: Network, settings: DevnetSettings, view: View, started: 
                 await starting
             raise KeyboardInterrupt
         await starting
-        view.say("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
+        view.message("  ".join([f"L1 {network.l1}", *(f"{name} {url}" for name, url in network.nodes.items())]))
         return await _follow(network, settings, view, stop, started)
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -124,23 +132,23 @@ async def _run(network: Network, settings: DevnetSettings, view: View, started: 
         ending = True
         view.close()
         await asyncio.to_thread(network.children.stop)
-        for number in heeded:
+        for number in handled:
             loop.remove_signal_handler(number)
 
 
 async def _follow(
-    network: Network, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
-) -> Result:
-    watcher = Watcher(network.l1, network.nodes, network.places.root)
+    network: NetworkPrograms, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+) -> RunResult:
+    poller = StatusPoller(network.l1, network.nodes, network.files.root)
     l1, l2 = JsonRpcClient(network.l1), JsonRpcClient(network.engines[SEQUENCER][0])
     traffic = asyncio.create_task(_traffic(Traffic(l1, l2, lambda text: None)))
     try:
-        status, first_safe = await _until_end(network, watcher, settings, view, stop, started)
+        status, first_safe = await wait_for_end(network.children.check, poller.poll, settings, view, stop, started)
         traffic.cancel()
         safe, finalized = _lowest(status, "safe"), _lowest(status, "finalized")
-        view.say(f"comparing the output roots of blocks 0 to {safe}")
-        comparison = await compare_output_roots(watcher.nodes, safe)
-        return Result(
+        view.message(f"comparing the output roots of blocks 0 to {safe}")
+        comparison = await compare_output_roots(poller.nodes, safe)
+        return RunResult(
             blocks=comparison.blocks,
             safe=safe,
             finalized=finalized,
@@ -154,17 +162,24 @@ async def _follow(
         traffic.cancel()
         for client in (l1, l2):
             await client.close()
-        await watcher.close()
+        await poller.close()
 
 
-async def _until_end(
-    network: Network, watcher: Watcher, settings: DevnetSettings, view: View, stop: asyncio.Event, started: float
+async def wait_for_end(
+    check: Callable[[], None],
+    poll: Callable[[], Awaitable[NetworkStatus]],
+    settings: DevnetSettings,
+    view: View,
+    stop: asyncio.Event,
+    started: float,
 ) -> tuple[NetworkStatus, float | None]:
-    """Watches until the end of the run; also gives the seconds until the verifier's first safe block."""
+    """Polls until the end of the run; the last status, and the seconds until the verifier's first safe block.
+
+    `check` raises ProgramExited. Raises NoProgress where the safe heads stall, or are unknown after `stop`."""
     highest, changed, first_safe, stopped = -1, time.monotonic(), None, None
     while True:
-        network.children.check()
-        status = await watcher.look()
+        check()
+        status = await poll()
         view.show(status)
         safe, now = _lowest(status, "safe"), time.monotonic()
         verifier = status.nodes.get(VERIFIER)
@@ -174,21 +189,23 @@ async def _until_end(
             highest, changed = safe, now
         elif now - changed > STALL_SECONDS:
             raise NoProgress(
-                f"no new safe block for {STALL_SECONDS:.0f} s (safe {safe}); see the logs in the data directory"
+                f"no new safe block for {STALL_SECONDS:.0f} s (safe head {safe}); see the logs in the data directory"
             )
         if stop.is_set():
             stopped = stopped or now
-            if now - stopped > STOP_SECONDS:
-                raise NoProgress("stopped, but not all nodes tell their heads: the output roots are not compared")
+            if now - stopped > FINAL_STATUS_SECONDS:
+                raise NoProgress("stopped without a comparison: not all nodes report their heads")
         reached = settings.blocks is not None and safe >= settings.blocks
         elapsed = settings.duration is not None and now - started >= settings.duration
         known = all(heads is not None for heads in status.nodes.values())
         if known and (reached or elapsed or stop.is_set()):
             return status, first_safe
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), TICK_SECONDS) if not stop.is_set() else await asyncio.sleep(
-                TICK_SECONDS
-            )
+        if stop.is_set():
+            await asyncio.sleep(TICK_SECONDS)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await stop.wait()
 
 
 def _lowest(status: NetworkStatus, head: str) -> int:
@@ -197,5 +214,5 @@ def _lowest(status: NetworkStatus, head: str) -> int:
 
 async def _traffic(traffic: Traffic) -> None:
     while True:
-        await traffic.round()
+        await traffic.send_round()
         await asyncio.sleep(TRAFFIC_SECONDS)

@@ -1,4 +1,4 @@
-"""The flags of `rollup-node devnet`, as one checked value."""
+"""The flags of `rollup-node devnet` and their checks."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollup_node.node.options.kinds import HTTP_URL, LOG_LEVEL
-from rollup_node.stages.protocol.forks.order import fork_order_problem
+from rollup_node.stages.protocol.forks.order import fork_order_error
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 SEQUENCER, VERIFIER = "sequencer", "verifier"
-MOST_VERIFIERS = 50
+MAX_VERIFIERS = 50
 DEFAULT_FORK = "jovian"
 FORKS = FORK_NAMES[1:]
 MAX_OFFSET_DIGITS = 9
 
 
 class SettingsError(ValueError):
-    """A flag has a value that cannot be; the text is one line for the user."""
+    """A flag has an invalid value; the text is one line for the user."""
 
 
 @dataclass(frozen=True)
-class ForeignParts:
-    """Programs of the user's own in place of the embedded parts; engines are JSON-RPC (public, authenticated) URLs."""
+class ExternalServices:
+    """Programs of the user in place of the embedded ones; an engine is its public and its authenticated URL."""
 
     l1: str | None = None
     beacon: str | None = None
@@ -33,7 +33,7 @@ class ForeignParts:
 
 @dataclass(frozen=True)
 class DevnetSettings:
-    """What network to run and when to end; times in seconds."""
+    """The network to run and when to end it; times in seconds. `forks` is as of `fork_offsets`."""
 
     blocks: int | None
     duration: float | None
@@ -50,7 +50,7 @@ class DevnetSettings:
     json: bool
     prepare: bool
     log_level: str
-    foreign: ForeignParts
+    external: ExternalServices
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class DevnetSettings:
 
 
 def parse(argv: Sequence[str]) -> DevnetSettings:
-    """Reads the flags; raises SettingsError, or SystemExit(0) after --help."""
+    """Parses the flags. Raises SettingsError, or SystemExit(0) after --help."""
     given = _parser().parse_args(argv)
     for name, value, least in (
         ("--blocks", given.blocks, 1),
@@ -70,8 +70,8 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
     ):
         if value is not None and not value >= least:
             raise SettingsError(f"{name}: must be at least {least}, not {value}")
-    if given.nodes > MOST_VERIFIERS:
-        raise SettingsError(f"--nodes: must be at most {MOST_VERIFIERS}, not {given.nodes}")
+    if given.nodes > MAX_VERIFIERS:
+        raise SettingsError(f"--nodes: must be at most {MAX_VERIFIERS}, not {given.nodes}")
     _check_log_level(given.log_level)
     if given.l2_block_time > given.l1_block_time:
         raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
@@ -81,9 +81,9 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         if address is not None and not _is_url(address):
             raise SettingsError(f"{name} {address}: must be {HTTP_URL.expected}")
     if given.anvil and given.l1:
-        raise SettingsError("--anvil: there is an L1 already, by --l1; give one of the two")
+        raise SettingsError("--anvil: --l1 gives another L1; give one of the two")
     if given.beacon and not given.l1:
-        raise SettingsError("--beacon: give the --l1 that it belongs to as well")
+        raise SettingsError("--beacon: give its --l1 as well")
     if given.anvil and given.da == "blobs":
         raise SettingsError(
             "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
@@ -106,7 +106,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         json=given.json,
         prepare=given.prepare,
         log_level=given.log_level,
-        foreign=ForeignParts(
+        external=ExternalServices(
             l1=given.l1,
             beacon=given.beacon,
             anvil=given.anvil,
@@ -124,11 +124,13 @@ def _check_log_level(text: str) -> None:
 
 
 def fork_offsets(given: Sequence[str]) -> dict[str, int]:
-    """Fork to seconds after genesis, from entries NAME=OFFSET. Forks before the first one given are active at genesis,
-    those between two given ones begin with the later one, those after the last one never."""
+    """The seconds after genesis at which each fork activates, from entries NAME=OFFSET.
+
+    Forks before the first one given are active at genesis, forks between two given ones activate with the later one,
+    and forks after the last one never. Raises SettingsError."""
     named = dict(map(_fork_offset, given)) if given else {DEFAULT_FORK: 0}
     if len(named) < len(given):
-        raise SettingsError("--fork: a fork is given twice")
+        raise SettingsError("--fork: the same fork is given twice")
     offsets: dict[str, int] = {}
     unnamed: list[str] = []
     for fork in FORKS:
@@ -136,18 +138,18 @@ def fork_offsets(given: Sequence[str]) -> dict[str, int]:
         if fork in named:
             offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
             unnamed.clear()
-    problem = fork_order_problem(offsets, genesis_time=0)
+    problem = fork_order_error(offsets, genesis_time=0)
     if problem is not None:
-        raise SettingsError(f"--fork: {problem}; give offsets that do not fall, and from Jovian on one for each fork")
+        raise SettingsError(f"--fork: {problem}; give ascending offsets, and from Jovian on a different one per fork")
     return offsets
 
 
 def _fork_offset(entry: str) -> tuple[str, int]:
     name, separator, text = entry.partition("=")
     if name not in FORKS:
-        raise SettingsError(f"--fork {entry}: no fork is called {name!r}; there are {', '.join(FORKS)}")
+        raise SettingsError(f"--fork {entry}: unknown fork {name!r}; one of {', '.join(FORKS)}")
     if not separator or not (text.isascii() and text.isdigit()) or len(text) > MAX_OFFSET_DIGITS:
-        raise SettingsError(f"--fork {entry}: give it as NAME=OFFSET, in seconds after genesis")
+        raise SettingsError(f"--fork {entry}: must be NAME=OFFSET, with the offset in seconds after genesis")
     return name, int(text)
 
 
@@ -156,13 +158,13 @@ def _engine(flag: str, value: str | None) -> tuple[str, str] | None:
         return None
     public, separator, authenticated = value.partition(",")
     if not separator or not _is_url(public) or not _is_url(authenticated):
-        raise SettingsError(f"{flag} {value}: give two URLs, PUBLIC,AUTHENTICATED")
+        raise SettingsError(f"{flag} {value}: must be two URLs, PUBLIC,AUTHENTICATED")
     return public, authenticated
 
 
 def _directory(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("give a directory, this is none: ''")
+        raise argparse.ArgumentTypeError("must be a directory, not ''")
     return Path(text)
 
 
@@ -174,24 +176,24 @@ def _is_url(text: str) -> bool:
     return True
 
 
-class _Parser(argparse.ArgumentParser):
+class _FlagParser(argparse.ArgumentParser):
     def error(self, message: str) -> "None":  # type: ignore[override]
         raise SettingsError(message)
 
 
 _FORK_HELP = (
-    "activate a fork, OFFSET seconds after genesis; may be given for several. Forks before the first one given are "
-    "active at genesis, those between two given ones begin with the later one, those after the last one never; without "
-    "this option, all up to Jovian are active at genesis"
+    "activate a fork OFFSET seconds after genesis; may be repeated. Forks before the first one given are active at "
+    "genesis, forks between two given ones activate with the later one, forks after the last one never; without this "
+    "flag all forks up to Jovian are active at genesis"
 )
 _ALLOC_HELP = (
-    "genesis file whose accounts (`alloc`) the L2 begins with, in place of our own contracts; forks at genesis that "
-    "its `config` does not have are made by their upgrade transactions"
+    "genesis file with the accounts (`alloc`) that the L2 starts with instead of the development contracts; upgrade "
+    "transactions of forks that are active at genesis and missing in its `config` are run on them"
 )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = _FlagParser(
         prog="rollup-node devnet",
         allow_abbrev=False,
         description="Runs a whole rollup on this machine: L1 with Beacon API, execution engines, a sequencer node, "
@@ -199,16 +201,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--blocks", type=int, metavar="N", help="stop when the safe heads of all nodes reach N")
-    add("--duration", type=float, metavar="SECONDS", help="stop after so long")
-    add("--nodes", type=int, default=1, metavar="N", help="run N verifiers, each with an engine of its own")
+    add("--duration", type=float, metavar="SECONDS", help="stop after this time")
+    add("--nodes", type=int, default=1, metavar="N", help="number of verifiers, each with an engine of its own")
     add("--l1-block-time", type=int, default=2, metavar="SECONDS")
     add("--l2-block-time", type=int, default=1, metavar="SECONDS")
     add("--fork", action="append", default=[], metavar="NAME=OFFSET", help=_FORK_HELP)
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
-    add("--batch", choices=("span", "singular"), default="span", help="form of the batches, once Delta is active")
-    add("--compression", choices=("brotli", "zlib"), default="brotli", help="of the channels, once Fjord is active")
-    add("--da", choices=("blobs", "calldata"), default="blobs", help="where batches go, once Ecotone is active")
-    add("--base-port", type=int, default=0, metavar="PORT", help="first of the ports; 0: free ones")
+    add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
+    add("--compression", choices=("brotli", "zlib"), default="brotli", help="of channels, once Fjord is active")
+    add("--da", choices=("blobs", "calldata"), default="blobs", help="data availability, once Ecotone is active")
+    add("--base-port", type=int, default=0, metavar="PORT", help="first of consecutive ports; 0: free ones")
     add(
         "--data-dir",
         type=_directory,
@@ -216,11 +218,11 @@ def _parser() -> argparse.ArgumentParser:
         help="keep genesis, keys, logs, network.json and processes.json here",
     )
     add("--json", action="store_true", help="print only the result, as one line of JSON")
-    add("--prepare", action="store_true", help="write the files into --data-dir, for engines of your own, and stop")
-    add("--log-level", default="info", help="of the nodes, whose logs go to files of the data directory")
+    add("--prepare", action="store_true", help="write the files for external engines into --data-dir and stop")
+    add("--log-level", default="info", help="of the nodes, which log to files in the data directory")
     add("--anvil", metavar="BINARY", help="run this anvil as L1 instead of the embedded one (needs --da calldata)")
     add("--l1", metavar="URL", help="use this L1 instead of the embedded one")
-    add("--beacon", metavar="URL", help="the Beacon API that goes with --l1")
-    add("--sequencer-engine", metavar="URL,AUTHURL", help="execution engine of your own for the sequencer")
-    add("--verifier-engine", metavar="URL,AUTHURL", help="execution engine of your own for the first verifier")
+    add("--beacon", metavar="URL", help="the Beacon API of --l1")
+    add("--sequencer-engine", metavar="URL,AUTHURL", help="external execution engine of the sequencer")
+    add("--verifier-engine", metavar="URL,AUTHURL", help="external execution engine of the first verifier")
     return parser

@@ -1,4 +1,4 @@
-"""What the running network shows: heads of the nodes, L1, batches and the memory of every process."""
+"""The status of a running network: heads and peers of the nodes, L1 head, batches, memory of each process."""
 
 import asyncio
 import json
@@ -12,13 +12,13 @@ from typing import Any
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
 MIB = 1 << 20
-PEERS_SECONDS = 1.0
-PEERS_AGAIN_SECONDS = 2.0
+PEERS_TIMEOUT = 1.0
+PEERS_INTERVAL = 2.0
 
 
 @dataclass(frozen=True)
 class NodeHeads:
-    """L2 heads of a node by number, and its connected peers; None for a node that does not answer or is starting."""
+    """The numbers of a node's L2 heads, and of its connected peers where it reports them."""
 
     unsafe: int
     safe: int
@@ -27,8 +27,8 @@ class NodeHeads:
 
 
 @dataclass(frozen=True)
-class ProcessState:
-    """One process of a node; memory is its proportional set size in MiB."""
+class ProcessUsage:
+    """A process of a node; `memory` is its proportional set size (PSS) in MiB."""
 
     role: str
     pid: int
@@ -38,16 +38,16 @@ class ProcessState:
 
 @dataclass
 class NetworkStatus:
-    """One look at everything."""
+    """The status at one time; None for a program that does not answer or is starting."""
 
     l1_head: int | None = None
     nodes: dict[str, NodeHeads | None] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
-    processes: dict[str, list[ProcessState]] = field(default_factory=dict)
+    processes: dict[str, list[ProcessUsage]] = field(default_factory=dict)
 
 
-class Watcher:
-    """Asks L1 and the nodes, reads the state files."""
+class StatusPoller:
+    """Polls L1 and the nodes, and reads the files of batcher and supervisors."""
 
     def __init__(self, l1: str, nodes: Mapping[str, str], root: Path) -> None:
         self._l1 = JsonRpcClient(l1, timeout=3.0)
@@ -55,8 +55,8 @@ class Watcher:
         self._root = root
         self._peers: dict[str, tuple[float, int | None]] = dict.fromkeys(nodes, (0.0, None))
 
-    async def look(self) -> NetworkStatus:
-        """The state now; what does not answer is shown as unknown."""
+    async def poll(self) -> NetworkStatus:
+        """The status now."""
         status = NetworkStatus()
         try:
             status.l1_head = int(await self._l1.call("eth_blockNumber"), 16)
@@ -70,14 +70,14 @@ class Watcher:
 
     async def _heads(self, name: str, client: JsonRpcClient) -> NodeHeads | None:
         try:
-            answer = await client.call("optimism_syncStatus")
+            heads = await client.call("optimism_syncStatus")
         except (EndpointError, RpcFailure):
             return None
-        if not int(answer["unsafe_l2"]["hash"], 16):
+        if not int(heads["unsafe_l2"]["hash"], 16):
             return None
-        unsafe, safe, finalized = [answer[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
-        asked_at, peers = self._peers[name]
-        if (now := time.monotonic()) >= asked_at + PEERS_AGAIN_SECONDS:
+        unsafe, safe, finalized = [heads[key]["number"] for key in ("unsafe_l2", "safe_l2", "finalized_l2")]
+        polled_at, peers = self._peers[name]
+        if (now := time.monotonic()) >= polled_at + PEERS_INTERVAL:
             peers = await _peers_of(client)
             self._peers[name] = (now, peers)
         return NodeHeads(unsafe, safe, finalized, peers)
@@ -89,9 +89,9 @@ class Watcher:
 
 
 async def _peers_of(client: JsonRpcClient) -> int | None:
-    """How many peers are connected; None where the node has no peer-to-peer process that answers."""
+    """The number of connected peers; None where P2P is disabled or does not answer."""
     try:
-        async with asyncio.timeout(PEERS_SECONDS):
+        async with asyncio.timeout(PEERS_TIMEOUT):
             return int((await client.call("opp2p_peerStats"))["connected"])
     except (EndpointError, RpcFailure, TimeoutError):
         return None
@@ -104,12 +104,12 @@ def _read_json(path: Path) -> Any:
         return {}
 
 
-def read_processes(path: Path) -> list[ProcessState]:
-    """A node's `processes.json` with the memory of each process; empty when there is none."""
+def read_processes(path: Path) -> list[ProcessUsage]:
+    """The processes in a node's `processes.json` with their memory; empty without the file."""
     entries = _read_json(path) or []
     copies = Counter(entry["role"] for entry in entries)
     return [
-        ProcessState(
+        ProcessUsage(
             f"{entry['role']}-{entry['copy']}" if copies[entry["role"]] > 1 else entry["role"],
             entry["pid"],
             entry["incarnation"],
@@ -120,7 +120,7 @@ def read_processes(path: Path) -> list[ProcessState]:
 
 
 def memory_of(pid: int) -> float:
-    """Proportional set size in MiB; 0 when the process is gone."""
+    """The proportional set size of a process in MiB; 0 when there is none."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -1,4 +1,4 @@
-"""Traffic for a local network: transfers on L2, deposits through the L1 logger contract that stands for the portal."""
+"""Traffic on a local network: transfers on L2, and deposits through the logger contract in place of the portal."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ DEPOSIT_GAS = 100_000
 
 
 def deposit_call(sender: bytes, to: bytes, mint: int, value: int, gas: int, data: bytes = b"") -> bytes:
-    """Call data that makes the logger contract emit a version 0 TransactionDeposited event."""
+    """Calldata with which the logger contract emits a version 0 TransactionDeposited event [DEP1]; amounts in wei."""
     opaque = mint.to_bytes(32, "big") + value.to_bytes(32, "big") + gas.to_bytes(8, "big") + b"\0" + data
     padded = opaque.ljust(-(-len(opaque) // 32) * 32, b"\0")
     return b"".join(
@@ -33,24 +33,24 @@ def deposit_call(sender: bytes, to: bytes, mint: int, value: int, gas: int, data
 
 
 class Traffic:
-    """Sends a few transfers each round and now and then a deposit; what an endpoint refuses is tried next round."""
+    """Sends transfers each round and a deposit every few rounds; the next round retries what an endpoint refused."""
 
-    def __init__(self, l1: JsonRpcClient, l2: JsonRpcClient, say: Callable[[str], None]) -> None:
-        self._l1, self._l2, self._say = l1, l2, say
+    def __init__(self, l1: JsonRpcClient, l2: JsonRpcClient, on_error: Callable[[str], None]) -> None:
+        self._l1, self._l2, self._on_error = l1, l2, on_error
         self._round = 0
         self._l1_chain_id = 0
         self.transfers = 0
         self.deposits = 0
 
-    async def round(self) -> None:
-        """One round of transactions."""
+    async def send_round(self) -> None:
+        """Sends the transactions of one round."""
         self._round += 1
         try:
             await self._transfer()
             if self._round % ROUNDS_PER_DEPOSIT == 1:
                 await self._deposit()
         except (EndpointError, RpcFailure) as error:
-            self._say(f"traffic: {error}")
+            self._on_error(f"traffic: {error}")
 
     async def _transfer(self) -> None:
         nonce = await self._nonce(self._l2, TRANSFER_KEY)

@@ -1,4 +1,4 @@
-"""What the user sees while the network runs: a live table in a terminal, plain lines elsewhere."""
+"""The display of a running network: a live table in a terminal, plain lines elsewhere, nothing with --json."""
 
 import sys
 import time
@@ -16,19 +16,22 @@ LINE_SECONDS = 2.0
 
 
 class View(Protocol):
-    """Shows messages and states."""
+    """A display of messages and the network's status."""
 
-    def say(self, text: str) -> None: ...
+    def message(self, text: str) -> None:
+        """Shows a line of text."""
 
-    def show(self, status: NetworkStatus) -> None: ...
+    def show(self, status: NetworkStatus) -> None:
+        """Shows the current status."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Ends the display."""
 
 
 class SilentView:
-    """For --json: messages go nowhere, only the result is printed."""
+    """Shows nothing; for --json, which prints only the result."""
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         pass
 
     def show(self, status: NetworkStatus) -> None:
@@ -39,13 +42,13 @@ class SilentView:
 
 
 class LineView:
-    """One line each two seconds, on standard output."""
+    """Prints a status line every two seconds; `target` is the wanted number of safe blocks."""
 
     def __init__(self, target: int | None) -> None:
         self._target = target
         self._next = 0.0
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         print(text, flush=True)
 
     def show(self, status: NetworkStatus) -> None:
@@ -58,14 +61,14 @@ class LineView:
             parts.append(f"{name} unsafe/safe/finalized {text}")
         batches = status.batches
         parts.append(f"batches {batches.get('channels', 0)} blobs {batches.get('blobs', 0)}")
-        self.say("  ".join(parts) + (f"  of {self._target}" if self._target else ""))
+        self.message("  ".join(parts) + (f"  of {self._target}" if self._target else ""))
 
     def close(self) -> None:
         pass
 
 
 class LiveView:
-    """A table that is drawn anew, with a progress bar towards the number of safe blocks asked for."""
+    """A table in the terminal, with a progress bar towards `target` safe blocks."""
 
     def __init__(self, target: int | None) -> None:
         self._target = target
@@ -73,7 +76,7 @@ class LiveView:
         self._live = Live(console=self._console, refresh_per_second=4, transient=False)
         self._live.start()
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         self._console.print(text, highlight=False)
 
     def show(self, status: NetworkStatus) -> None:
@@ -91,7 +94,7 @@ class LiveView:
             numbers = known or ("starting", "", "", "")
             table.add_row(name, *map(str, numbers))
         batches = status.batches
-        table.caption = f"{batches.get('channels', 0)} batches posted, {batches.get('blobs', 0)} blobs"
+        table.caption = f"{batches.get('channels', 0)} channels posted, {batches.get('blobs', 0)} blobs"
         return table
 
     def _processes(self, status: NetworkStatus) -> Table:
@@ -103,13 +106,13 @@ class LiveView:
                 starts = f"{process.incarnation}x"
                 table.add_row(name, process.role, str(process.pid), starts, f"{process.memory:.0f}")
             if processes:
-                table.add_row(name, "together", "", "", f"{sum(process.memory for process in processes):.0f}")
+                table.add_row(name, "total", "", "", f"{sum(process.memory for process in processes):.0f}")
         return table
 
     def _progress(self, status: NetworkStatus) -> Group:
         safe = min((heads.safe if heads else 0) for heads in status.nodes.values()) if status.nodes else 0
         if not self._target:
-            return Group(Text(f"safe on all nodes: {safe} (end with Ctrl-C)"))
+            return Group(Text(f"safe on all nodes: {safe} (Ctrl-C to stop)"))
         return Group(
             ProgressBar(total=self._target, completed=min(safe, self._target), width=60),
             Text(f"{safe} of {self._target} blocks safe on all nodes"),
@@ -117,7 +120,7 @@ class LiveView:
 
 
 def choose(json: bool, target: int | None) -> View:
-    """The view that fits the output."""
+    """The display for this output: silent for `json`, live in a terminal, lines elsewhere."""
     if json:
         return SilentView()
     return LiveView(target) if sys.stdout.isatty() else LineView(target)

@@ -1,1 +1,1 @@
-"""Damaged and hostile bytes for every parser of what comes from L1, and for `rollup-node decode`."""
+"""Fuzzing of every parser of L1 data and of `rollup-node decode`."""

@@ -1,7 +1,7 @@
-"""`python -m rollup_node.tools.fuzz TARGET`: feeds a parser with damaged bytes until the time is over or it fails.
+"""`python -m rollup_node.tools.fuzz TARGET`: feeds mutated inputs to a parser until the time is up or the parser fails.
 
-With `--atheris` the coverage-guided fuzzer of that name runs it, if it is installed; otherwise good inputs are damaged
-at random, and the seed makes the run repeatable."""
+With `--atheris` the coverage-guided fuzzer atheris runs the target, where it is installed. Otherwise valid inputs are
+mutated at random, and `--seed` makes the run repeatable."""
 
 import argparse
 import sys
@@ -11,19 +11,19 @@ from pathlib import Path
 from random import Random
 
 from rollup_node.tools.fuzz.mutations import mutated
-from rollup_node.tools.fuzz.targets import TARGETS, Target
+from rollup_node.tools.fuzz.targets import TARGETS, FuzzTarget
 
 SEEDS = 40
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 when nothing failed; an input that fails is written to a file and its error raised."""
+    """Returns 0 when no input fails. A failing input is written to a file and its error is raised."""
     parser = argparse.ArgumentParser(prog="python -m rollup_node.tools.fuzz", description=__doc__)
     parser.add_argument("target", choices=tuple(TARGETS))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--failures", type=Path, default=Path("."), help="folder for an input that fails")
-    parser.add_argument("--atheris", action="store_true", help="use atheris; flags of its own may follow")
+    parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
+    parser.add_argument("--atheris", action="store_true", help="run with atheris; its own flags may follow")
     given, rest = parser.parse_known_args(sys.argv[1:] if argv is None else argv)
     target = TARGETS[given.target]
     if given.atheris:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(name: str, target: Target, seconds: float, seed: int, failures: Path) -> int:
-    """How many inputs were tried in the time."""
+def run(name: str, target: FuzzTarget, seconds: float, seed: int, failures: Path) -> int:
+    """Runs a target for `seconds`; the number of inputs. Raises the error of the first input that fails."""
     chance = Random(seed)
     good = [target.seed(chance) for _ in range(SEEDS)]
     end, count = time.monotonic() + seconds, 0
@@ -43,19 +43,19 @@ def run(name: str, target: Target, seconds: float, seed: int, failures: Path) ->
         count += 1
         try:
             target.run(data)
-        except BaseException:
+        except BaseException:  # MemoryError, RecursionError and interrupts as well: the input is worth keeping
             path = failures / f"{name}-{seed}-{count}.bin"
             path.write_bytes(data)
-            print(f"{name}: input {count} fails, it is in {path}", file=sys.stderr)
+            print(f"{name}: input {count} failed, written to {path}", file=sys.stderr)
             raise
     return count
 
 
-def _with_atheris(target: Target, flags: Sequence[str]) -> int:
+def _with_atheris(target: FuzzTarget, flags: Sequence[str]) -> int:
     try:
         import atheris
     except ImportError:
-        print("atheris is not installed: pip install atheris, or leave --atheris out", file=sys.stderr)
+        print("atheris is not installed: pip install atheris, or omit --atheris", file=sys.stderr)
         return 1
     atheris.Setup([sys.argv[0], *flags], target.run)
     atheris.Fuzz()

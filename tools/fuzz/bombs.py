@@ -1,4 +1,4 @@
-"""Small files that stand for much: streams near the limits of a channel, of one kind of content each."""
+"""Decompression bombs: small files that expand to streams near the limits of a channel, each of one kind of content."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -17,14 +17,14 @@ Stream = Iterator[bytes]
 
 def _string(parts: list[bytes], filler: bytes = b"", count: int = 0) -> Stream:
     """An RLP byte string of parts and a repeated filler."""
-    yield _string_head(sum(map(len, parts)) + len(filler) * count)
+    yield _string_header(sum(map(len, parts)) + len(filler) * count)
     yield from parts
     yield from _repeated(filler, count)
 
 
-def _string_head(size: int) -> bytes:
-    head = list_header(size)
-    return bytes((head[0] - 0x40,)) + head[1:]
+def _string_header(size: int) -> bytes:
+    header = list_header(size)
+    return bytes((header[0] - 0x40,)) + header[1:]
 
 
 def _repeated(unit: bytes, count: int) -> Stream:
@@ -51,12 +51,12 @@ def zeros(size: int) -> Stream:
 
 
 def one_item(size: int) -> Stream:
-    """One item as long as the stream."""
+    """One item of the length of the stream."""
     return _string([], b"\1", size)
 
 
-def claims(size: int) -> Stream:
-    """An item that claims more than there is."""
+def truncated_item(size: int) -> Stream:
+    """An item whose header claims more bytes than follow."""
     yield b"\xbf" + b"\xff" * 8
     yield from _repeated(b"\xff", size)
 
@@ -78,41 +78,48 @@ def _singular(transaction: bytes, count: int) -> Stream:
 
 
 def small_batches(size: int) -> Stream:
-    """Empty singular batches, one behind the other."""
+    """Consecutive empty singular batches."""
     item = encode_bytes(b"\0" + encode_list([_HASHES, b"\xc0"]))
     return _repeated(item, size // len(item))
 
 
 def refused_batches(size: int) -> Stream:
-    """Span batches whose transaction is of an unknown type, each dropped alone."""
+    """Span batches with a transaction of an unknown type, each of which is dropped alone."""
     head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00\x01\x00\x00" + b"r" * 64 + b"t" * 20
     item = encode_bytes(head + b"\x03\xc3\x01\x02\x80" + b"\x00\x00")
     return _repeated(item, size // len(item))
 
 
 def long_span(size: int) -> Stream:
-    """A span batch of as many empty blocks as fit."""
+    """A span batch of the most empty blocks that fit."""
     count = min(size * 8 // 9, 10_000_000)
     head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + _uvarint(count)
     return _string([head, bytes((count + 7) // 8)], b"\0", count)
 
 
 def full_span(size: int) -> Stream:
-    """A span batch of one block with as many contract creations as fit."""
+    """A span batch of one block with the most contract creations that fit."""
     count = size // 71
     bits = (count + 7) // 8
     created = ((1 << count) - 1).to_bytes(bits, "big")
     head = b"\x01\x00\x05" + b"p" * 20 + b"o" * 20 + b"\x01\x00" + _uvarint(count) + created + bytes(bits)
     columns = [(b"\x11" * 64, count), (b"\xc3\x80\x80\x80", count), (b"\x07", count), (b"\x09", count), (b"\0", bits)]
-    yield _string_head(len(head) + sum(len(unit) * times for unit, times in columns))
+    yield _string_header(len(head) + sum(len(unit) * times for unit, times in columns))
     yield head
     for unit, times in columns:
         yield from _repeated(unit, times)
 
 
 STREAMS: tuple[Callable[[int], Stream], ...] = (
-    *(zeros, one_item, claims, empty_transactions, short_transactions, small_batches, refused_batches),
-    *(long_span, full_span),
+    zeros,
+    one_item,
+    truncated_item,
+    empty_transactions,
+    short_transactions,
+    small_batches,
+    refused_batches,
+    long_span,
+    full_span,
 )
 
 
@@ -130,7 +137,7 @@ def _brotli(stream: Iterable[bytes]) -> bytes:
 
 
 def channel_bomb(chance: Random, largest: int) -> bytes:
-    """A channel body whose stream has up to `largest` bytes, whole, cut short or with a wrong end."""
+    """A channel body whose stream has up to `largest` bytes, intact, truncated or with a wrong checksum."""
     size = int(100_000 * (largest / 100_000) ** chance.random())
     stream = chance.choice(STREAMS)(size)
     body = _brotli(stream) if chance.random() < 0.4 else _zlib(stream, zlib.Z_DEFAULT_STRATEGY)
@@ -141,7 +148,7 @@ def channel_bomb(chance: Random, largest: int) -> bytes:
 
 
 def frames_bomb(chance: Random, largest: int) -> bytes:
-    """A data item of very many tiny frames: of one channel, or each of its own."""
+    """Batcher data of very many empty frames, of one channel or of one channel each."""
     count = min(largest, 7_000_000) // 23
     last = chance.randrange(2)
     if chance.random() < 0.5:
@@ -151,7 +158,7 @@ def frames_bomb(chance: Random, largest: int) -> bytes:
 
 
 def batch_bomb(chance: Random, largest: int) -> bytes:
-    """A large batch as it is, without compression."""
+    """A large batch without compression."""
     stream = chance.choice((long_span, full_span, empty_transactions, short_transactions))
     pieces = stream(int(100_000 * (min(largest, 20_000_000) / 100_000) ** chance.random()))
     next(pieces)
@@ -159,10 +166,10 @@ def batch_bomb(chance: Random, largest: int) -> bytes:
 
 
 def slow_bomb(chance: Random, largest: int) -> bytes:
-    """A long channel body of single Huffman symbols, with a wrong checksum: no library can read it."""
+    """A long channel body of single Huffman symbols with a wrong checksum, which takes the slow path of inflation."""
     noise = bytes(chance.choice(b"abcd") for _ in range(65_536))
     count = min(largest, 12_000_000) // len(noise)
-    body = _zlib([_string_head(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)
+    body = _zlib([_string_header(len(noise) * count), *[noise] * count], zlib.Z_HUFFMAN_ONLY)
     return body[:-1] + bytes((body[-1] ^ 1,))
 
 
@@ -171,4 +178,4 @@ BOMBS: dict[str, tuple[Callable[[Random, int], bytes], ...]] = {
     "data": (frames_bomb,),
     "batch": (batch_bomb,),
 }
-"""Makers of bombs by kind of file."""
+"""Generators of bombs by the kind of file; a generator listed more than once is drawn more often."""

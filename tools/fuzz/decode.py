@@ -1,6 +1,8 @@
-"""`python -m rollup_node.tools.fuzz.decode --count 10000`: generated truncated, bit-flipped, mutated and bomb inputs
-for `rollup-node decode`. Each must end with exit code 0 or 1, without a traceback, within the memory allowed, and every
-line on standard error must name its file, an offset and a rule. The first input that fails is kept and ends the run."""
+"""`python -m rollup_node.tools.fuzz.decode --count 10000`: fuzzes `rollup-node decode` with truncated, bit-flipped and
+mutated inputs and decompression bombs.
+
+Each run must exit with 0 or 1, without a traceback and within the memory limit, and each line on standard error must
+name file, offset and rule. The first failing input is written to files and ends the run."""
 
 import argparse
 import json
@@ -15,57 +17,60 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rollup_node.stages.derivation.reasons.reasons import Why
+from rollup_node.tools.fuzz.decode_child import DecodeRun
 from rollup_node.tools.fuzz.inputs import Input, Inputs, real_files
 
 PROGRESS_SECONDS = 10.0
 MAX_MEMORY_MB = 300
-MAX_ADDRESSES_MB = 1000
-"""Of address space, so that what runs away ends before the machine does."""
+MAX_ADDRESS_SPACE_MB = 1000
+"""Stops a run that allocates without bound before the machine is out of memory."""
 
 RULE = re.compile(r"\(rule ([A-Z0-9.a-z]+)\)$")
-PLACE = re.compile(r"^rollup-node: .+: (channel [0-9a-f]{32}, )?(decompressed )?offset \d+: ")
+LOCATION = re.compile(r"^rollup-node: .+: (channel [0-9a-f]{32}, )?(decompressed )?offset \d+: ")
 WITHOUT_RULE = re.compile(r"(: longer than \d+ bytes, which|: not hex text$|: an odd number of hex digits$)")
 COUNT = re.compile(r"^rollup-node: \d+ more like this \(rule ")
 RULES = {why.value.id for why in Why} | {"BL", *(f"BL{number}" for number in range(1, 10))}
 
 
-class Failure(Exception):
-    """A run did not end as it must."""
+class CheckFailed(Exception):
+    """A run broke a requirement; the text says which."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints a summary as JSON; 1 when an input failed."""
+    """Prints a summary as JSON; 1 when an input fails."""
     parser = argparse.ArgumentParser(prog="python -m rollup_node.tools.fuzz.decode", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bombs", type=int, default=20, help="of 1,000 inputs")
-    parser.add_argument("--largest", type=int, default=99, help="what a bomb may unfold to, in MB")
-    parser.add_argument("--programs", type=int, default=100, help="one input of so many runs as a program of its own")
-    parser.add_argument("--real", type=Path, help="the folder of shared data, for real inputs as well")
-    parser.add_argument("--failures", type=Path, default=Path("."), help="folder for an input that fails")
+    parser.add_argument("--bombs", type=int, default=20, help="bombs in 1,000 inputs")
+    parser.add_argument("--largest", type=int, default=99, help="largest decompressed size of a bomb in MB")
+    parser.add_argument("--programs", type=int, default=100, help="run every Nth input as a program of its own")
+    parser.add_argument("--real", type=Path, help="folder of recorded data, to mutate real inputs as well")
+    parser.add_argument("--failures", type=Path, default=Path("."), help="folder for a failing input")
     given = parser.parse_args(sys.argv[1:] if argv is None else argv)
     inputs = Inputs(given.seed, given.largest * 1_000_000, given.bombs, real_files(given.real) if given.real else {})
     with tempfile.TemporaryDirectory(prefix="rollup-node-fuzz-") as folder, Runner(Path(folder)) as runner:
         tally = Tally(given.count)
         for number in range(given.count):
-            tried = inputs.next()
-            words = runner.words(tried)
+            current = inputs.next()
+            arguments = runner.write_files(current)
             started = time.monotonic()
             as_program = number % given.programs == given.programs - 1
-            ended = runner.program(words) if as_program else runner.run(words)
+            result = runner.run_program(arguments) if as_program else runner.run(arguments)
             try:
-                check(ended)
-            except Failure as failure:
-                _keep(given.failures, f"decode-{given.seed}-{number}", tried, failure, ended)
+                check(result)
+            except CheckFailed as failure:
+                _write_failure(given.failures, f"decode-{given.seed}-{number}", current, failure, result)
                 return 1
-            tally.add(tried, ended, time.monotonic() - started)
+            tally.add(current, result, time.monotonic() - started)
     print(json.dumps(tally.summary()))
     return 0
 
 
 class Runner:
-    """Runs the command in one child process, or as a program of its own; files lie in `folder`."""
+    """Runs the command in one long-lived child process, or as a program of its own; the files are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,88 +91,87 @@ class Runner:
         self._child.wait()
         self._child.stdout.close()
 
-    def words(self, tried: Input) -> list[str]:
-        """Writes the files; the command line."""
-        paths = [self._folder / f"input{number}" for number in range(len(tried.files))]
-        for path, data in zip(paths, tried.files, strict=True):
+    def write_files(self, current: Input) -> list[str]:
+        """Writes the input's files; the arguments of the command."""
+        paths = [self._folder / f"input{number}" for number in range(len(current.files))]
+        for path, data in zip(paths, current.files, strict=True):
             path.write_bytes(data)
-        return [*map(str, paths), "--as", tried.kind, *tried.flags]
+        return [*map(str, paths), "--as", current.kind, *current.flags]
 
-    def run(self, words: list[str]) -> dict[str, Any]:
-        """How a run in the child process ended."""
+    def run(self, arguments: list[str]) -> DecodeRun:
+        """Runs the command in the child process."""
         assert self._child.stdin is not None and self._child.stdout is not None
-        self._child.stdin.write(json.dumps(words) + "\n")
+        self._child.stdin.write(json.dumps(arguments) + "\n")
         self._child.stdin.flush()
-        answer = self._child.stdout.readline()
-        if not answer:
-            return {"code": -1, "lines": 0, "errors": [], "traceback": "the process ended", "peak_kb": 0}
-        found: dict[str, Any] = json.loads(answer)
-        return found
+        line = self._child.stdout.readline()
+        if not line:
+            return DecodeRun(code=-1, lines=0, errors=[], traceback="the child process exited", peak_kb=0)
+        return msgspec.json.decode(line, type=DecodeRun)
 
-    def program(self, words: list[str]) -> dict[str, Any]:
-        """How a run as a program of its own ended."""
+    def run_program(self, arguments: list[str]) -> DecodeRun:
+        """Runs the command as a program of its own."""
         out, err, peak = self._folder / "out", self._folder / "err", self._folder / "peak"
         peak.write_text("0")
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            command = [sys.executable, "-m", "rollup_node.tools.fuzz.decode_child", "--once", str(peak), *words]
+            command = [sys.executable, "-m", "rollup_node.tools.fuzz.decode_child", "--once", str(peak), *arguments]
             code = subprocess.run(command, stdout=stdout, stderr=stderr, preexec_fn=_limit, check=False).returncode
         with out.open("rb") as lines:
             count = sum(piece.count(b"\n") for piece in iter(lambda: lines.read(1 << 20), b""))
         errors = err.read_text().splitlines()
-        found = err.read_text() if any(line.startswith("Traceback") for line in errors) else ""
-        return {"code": code, "lines": count, "errors": errors, "traceback": found, "peak_kb": int(peak.read_text())}
+        traceback = err.read_text() if any(line.startswith("Traceback") for line in errors) else ""
+        return DecodeRun(code, count, errors, traceback, int(peak.read_text()))
 
 
 def _limit() -> None:
-    size = MAX_ADDRESSES_MB << 20
+    size = MAX_ADDRESS_SPACE_MB << 20
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def check(ended: dict[str, Any]) -> None:
-    """Failure if a run did not end as it must."""
-    if ended["traceback"]:
-        raise Failure("a traceback")
-    if ended["peak_kb"] > MAX_MEMORY_MB * 1000:
-        raise Failure(f"{ended['peak_kb']} KB of memory")
-    if ended["code"] not in (0, 1) or (ended["code"] == 0) != (ended["lines"] > 0):
-        raise Failure(f"exit code {ended['code']} with {ended['lines']} lines of output")
-    errors = [line for line in ended["errors"] if not line.startswith("rollup-node: warning: ")]
-    if ended["code"] and not errors:
-        raise Failure("nothing is said")
+def check(result: DecodeRun) -> None:
+    """Raises CheckFailed where a run broke a requirement."""
+    if result.traceback:
+        raise CheckFailed("traceback")
+    if result.peak_kb > MAX_MEMORY_MB * 1000:
+        raise CheckFailed(f"{result.peak_kb} KB of memory")
+    if result.code not in (0, 1) or (result.code == 0) != (result.lines > 0):
+        raise CheckFailed(f"exit code {result.code} with {result.lines} lines of output")
+    errors = [line for line in result.errors if not line.startswith("rollup-node: warning: ")]
+    if result.code and not errors:
+        raise CheckFailed("exit code 1 without an error message")
     for line in errors:
         rule = RULE.search(line)
-        if not PLACE.search(line) and not COUNT.search(line):
-            raise Failure(f"no place in {line!r}")
+        if not LOCATION.search(line) and not COUNT.search(line):
+            raise CheckFailed(f"no location in {line!r}")
         if rule is None and not WITHOUT_RULE.search(line):
-            raise Failure(f"no rule in {line!r}")
+            raise CheckFailed(f"no rule in {line!r}")
         if rule is not None and rule[1] not in RULES:
-            raise Failure(f"rule {rule[1]} is none")
+            raise CheckFailed(f"unknown rule {rule[1]}")
 
 
 class Tally:
-    """What was tried and how it ended."""
+    """Counts inputs and results."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted, self._done = wanted, 0
-        self._started = self._said = time.monotonic()
+        self._started = self._reported = time.monotonic()
         self._damages: Counter[str] = Counter()
         self._decoded: Counter[str] = Counter()
         self._rules: Counter[str] = Counter()
         self._peak_kb, self._slowest = 0, 0.0
 
-    def add(self, tried: Input, ended: dict[str, Any], seconds: float) -> None:
-        """Counts a run, and tells from time to time how far it is."""
+    def add(self, current: Input, result: DecodeRun, seconds: float) -> None:
+        """Counts a run, and prints the progress from time to time."""
         self._done += 1
-        self._damages[tried.damage] += 1
-        self._decoded[tried.damage] += ended["code"] == 0
-        self._rules.update({match[1] for line in ended["errors"] if (match := RULE.search(line))})
-        self._peak_kb, self._slowest = max(self._peak_kb, ended["peak_kb"]), max(self._slowest, seconds)
-        if time.monotonic() - self._said > PROGRESS_SECONDS:
-            self._said = time.monotonic()
+        self._damages[current.damage] += 1
+        self._decoded[current.damage] += result.code == 0
+        self._rules.update({match[1] for line in result.errors if (match := RULE.search(line))})
+        self._peak_kb, self._slowest = max(self._peak_kb, result.peak_kb), max(self._slowest, seconds)
+        if time.monotonic() - self._reported > PROGRESS_SECONDS:
+            self._reported = time.monotonic()
             print(f"{self._done} of {self._wanted}, peak {self._peak_kb // 1000} MB", file=sys.stderr, flush=True)
 
     def summary(self) -> dict[str, Any]:
-        """The figures."""
+        """The counts by damage and rule, peak memory, slowest run and total time."""
         return {
             "inputs": dict(sorted(self._damages.items())),
             "with_batches": dict(sorted(self._decoded.items())),
@@ -178,13 +182,13 @@ class Tally:
         }
 
 
-def _keep(folder: Path, name: str, tried: Input, failure: Failure, ended: dict[str, Any]) -> None:
-    paths = [folder / f"{name}-{number}.bin" for number in range(len(tried.files))]
-    for path, data in zip(paths, tried.files, strict=True):
+def _write_failure(folder: Path, name: str, current: Input, failure: CheckFailed, result: DecodeRun) -> None:
+    paths = [folder / f"{name}-{number}.bin" for number in range(len(current.files))]
+    for path, data in zip(paths, current.files, strict=True):
         path.write_bytes(data)
-    words = " ".join([*map(str, paths), "--as", tried.kind, *tried.flags])
-    print(f"{failure}: rollup-node decode {words}", file=sys.stderr)
-    print(ended["traceback"] or "\n".join(ended["errors"][:20]), file=sys.stderr)
+    arguments = " ".join([*map(str, paths), "--as", current.kind, *current.flags])
+    print(f"{failure}: rollup-node decode {arguments}", file=sys.stderr)
+    print(result.traceback or "\n".join(result.errors[:20]), file=sys.stderr)
 
 
 if __name__ == "__main__":

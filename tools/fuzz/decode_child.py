@@ -1,15 +1,17 @@
-"""Runs `rollup-node decode` again and again in one process, and says how each run ended and what memory it took.
+"""Runs `rollup-node decode` repeatedly in one process and reports how each run ended and its peak memory.
 
-A line of JSON comes in for each run, the words of its command line; a line goes out with its exit code, how many lines
-it wrote, its lines on standard error, the traceback if there was one, and its peak memory in KB. With `--once FILE
-WORDS` it runs once, as a program of its own would, and writes its peak memory to the file. (The memory that the kernel
-tells of a child that ended counts that of its parent before the start.)"""
+Each line on standard input is a JSON list of arguments; each line of output is a JSON object with exit code, number of
+output lines, lines on standard error, traceback and peak memory in KB. With `--once FILE ARGUMENTS` it runs once, as a
+program of its own, and writes its peak memory to the file: the kernel's figure for a child process includes what its
+parent used before the start."""
 
 import json
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
+
+import msgspec
 
 from rollup_node.node import cli
 
@@ -17,8 +19,18 @@ KEPT_ERRORS = 400
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-class Sink:
-    """Counts the lines of what is written, and keeps the first of them where told to."""
+class DecodeRun(msgspec.Struct, frozen=True):
+    """How a run ended: exit code, number of output lines, lines on standard error, traceback, peak memory in KB."""
+
+    code: int
+    lines: int
+    errors: list[str]
+    traceback: str
+    peak_kb: int
+
+
+class LineSink:
+    """A text stream that counts lines and keeps the first `keep` of them."""
 
     def __init__(self, keep: int) -> None:
         self.lines = 0
@@ -27,6 +39,7 @@ class Sink:
         self._rest = ""
 
     def write(self, text: str) -> int:
+        """Counts the line ends of the text; its length."""
         self.lines += text.count("\n")
         if len(self.kept) < self._keep:
             *whole, self._rest = (self._rest + text).split("\n")
@@ -34,42 +47,42 @@ class Sink:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """There is no buffer."""
 
 
-def run(words: list[str]) -> dict[str, Any]:
-    """One run."""
-    _CLEAR.write_text("5")
-    out, err = Sink(0), Sink(KEPT_ERRORS)
-    kept, found = (sys.stdout, sys.stderr), ""
+def run(arguments: list[str]) -> DecodeRun:
+    """Runs the command once."""
+    _CLEAR.write_text("5")  # resets VmHWM, the peak resident set size
+    out, err = LineSink(0), LineSink(KEPT_ERRORS)
+    streams, error = (sys.stdout, sys.stderr), ""
     code = -1
     sys.stdout, sys.stderr = out, err
     try:
-        code = cli.main(["decode", *words])
+        code = cli.main(["decode", *arguments])
     except BaseException:
-        found = traceback.format_exc()
+        error = traceback.format_exc()
     finally:
-        sys.stdout, sys.stderr = kept
-    return {"code": code, "lines": out.lines, "errors": err.kept, "traceback": found, "peak_kb": _peak_kb()}
+        sys.stdout, sys.stderr = streams
+    return DecodeRun(code, out.lines, err.kept, error, _peak_kb())
 
 
 def _peak_kb() -> int:
     for line in _STATUS.read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1])
-    raise RuntimeError("the kernel does not tell the peak of memory")
+    raise RuntimeError("/proc/self/status has no VmHWM")
 
 
-def main(given: TextIO, answers: TextIO) -> None:
-    """Answers until there is no more."""
-    for line in given:
-        answers.write(json.dumps(run(json.loads(line))) + "\n")
-        answers.flush()
+def main(requests: TextIO, results: TextIO) -> None:
+    """Runs the command for each line until the end of the input."""
+    for line in requests:
+        results.write(msgspec.json.encode(run(json.loads(line))).decode() + "\n")
+        results.flush()
 
 
-def once(report: str, words: list[str]) -> int:
-    """One run that writes where the command writes; its exit code."""
-    code = cli.main(["decode", *words])
+def once(report: str, arguments: list[str]) -> int:
+    """Runs the command once with the process's own output; its exit code."""
+    code = cli.main(["decode", *arguments])
     Path(report).write_text(str(_peak_kb()))
     return code
 

@@ -1,4 +1,4 @@
-"""Files for `rollup-node decode`: good ones, truncated, bit-flipped and otherwise damaged ones, and bombs."""
+"""Generates files for `rollup-node decode`: valid, truncated, bit-flipped and mutated ones, and decompression bombs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ DAMAGES = ("good", "truncated", "flipped", "mutated", "bomb")
 
 
 class Input(NamedTuple):
-    """Arguments for the command, the files' contents in order, and what was done to them."""
+    """An input of the command: the kind for `--as`, the files' contents in order, further flags, and the damage."""
 
     kind: str
     files: tuple[bytes, ...]
@@ -24,13 +24,13 @@ class Input(NamedTuple):
 
 
 class Inputs:
-    """A repeatable sequence of inputs. `largest` bounds what a bomb unfolds to, in bytes; of 1,000 inputs `bombs` are
-    bombs. `real` are files of real data by kind."""
+    """A repeatable sequence of inputs. `largest` is the largest decompressed size of a bomb in bytes, `bombs` their
+    number in 1,000 inputs, and `real` recorded files by kind."""
 
     def __init__(self, seed: int, largest: int, bombs: int, real: dict[str, list[bytes]]) -> None:
         self._chance = chance = Random(seed)
         self._largest, self._bombs = largest, bombs
-        makers: dict[str, Callable[[Random], bytes]] = {
+        generators: dict[str, Callable[[Random], bytes]] = {
             "data": seeds.item,
             "frames": seeds.item,
             "channel": seeds.body,
@@ -39,7 +39,8 @@ class Inputs:
             "blob": lambda chance: encode_blob(seeds.item(chance)[:130_044]),
         }
         self._good = {
-            kind: [make(chance) for _ in range(GOOD_PER_KIND)] + real.get(kind, []) for kind, make in makers.items()
+            kind: [generate(chance) for _ in range(GOOD_PER_KIND)] + real.get(kind, [])
+            for kind, generate in generators.items()
         }
 
     def next(self) -> Input:
@@ -84,7 +85,7 @@ class Inputs:
 
 
 def real_files(folder: Path) -> dict[str, list[bytes]]:
-    """The real channels, blobs and spans in a folder of shared data."""
+    """The recorded channels, blobs and spans in a folder of shared data, by kind."""
     channels, spans = folder / "channels", folder / "span_batch_vectors"
     bodies = [path.read_bytes() for path in sorted(channels.glob("hildr*.bin"))]
     return {

@@ -1,4 +1,4 @@
-"""Small damage to bytes, drawn from a seeded source: the stand-in for a fuzzer that looks at coverage."""
+"""Random mutations of bytes from a seeded source, for use without a coverage-guided fuzzer."""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -10,7 +10,7 @@ Mutation = Callable[[Random, bytearray, Sequence[bytes]], None]
 
 
 def mutated(chance: Random, data: bytes, others: Sequence[bytes] = ()) -> bytes:
-    """The bytes with one to four changes; `others` may lend pieces of theirs."""
+    """The bytes after one to four mutations; some of them splice in pieces of `others`."""
     changed = bytearray(data)
     for _ in range(chance.randint(1, MAX_CHANGES)):
         chance.choice(MUTATIONS)(chance, changed, others)
@@ -18,12 +18,12 @@ def mutated(chance: Random, data: bytes, others: Sequence[bytes] = ()) -> bytes:
 
 
 def truncated(chance: Random, data: bytes) -> bytes:
-    """A beginning of the bytes."""
+    """A random prefix of the bytes."""
     return data[: chance.randrange(len(data) + 1)]
 
 
 def flipped(chance: Random, data: bytes, bits: int = 1) -> bytes:
-    """The bytes with some bits the other way round."""
+    """The bytes with `bits` bit flips."""
     changed = bytearray(data)
     for _ in range(bits):
         _flip(chance, changed, ())
@@ -66,11 +66,11 @@ def _number(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
     data[at : at + len(number)] = number
 
 
-def _borrow(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
+def _splice(chance: Random, data: bytearray, others: Sequence[bytes]) -> None:
     if others:
         other = chance.choice(others)
         start, at = chance.randrange(len(other) + 1), chance.randrange(len(data) + 1)
         data[at:] = other[start:]
 
 
-MUTATIONS: tuple[Mutation, ...] = (_flip, _flip, _replace, _cut, _remove, _insert, _repeat, _number, _borrow)
+MUTATIONS: tuple[Mutation, ...] = (_flip, _flip, _replace, _cut, _remove, _insert, _repeat, _number, _splice)

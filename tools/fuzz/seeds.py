@@ -1,4 +1,4 @@
-"""Well-formed things to damage: transactions of all types, batches, channels, frames, blobs, L1 info and logs."""
+"""Random valid inputs to mutate: transactions of all types, batches, channels, frames, L1 info and event logs."""
 
 import zlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
-from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction, encode_transaction
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, encode_transaction
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
 from rollup_node.tools.batcher.channels import Compression, batcher_data, channel_body, frames
@@ -18,9 +18,9 @@ KINDS = (0, 1, 2, 4)
 
 
 def transaction(chance: Random) -> bytes:
-    """A transaction that a span batch can carry."""
+    """A transaction of a type that a span batch can carry."""
     kind = chance.choice(KINDS)
-    access = (Access(chance.randbytes(20), (chance.randbytes(32),)),) if kind and chance.random() < 0.3 else ()
+    access = (AccessTuple(chance.randbytes(20), (chance.randbytes(32),)),) if kind and chance.random() < 0.3 else ()
     signed = Authorization(CHAIN_ID, chance.randbytes(20), 1, 0, _word(chance), _word(chance))
     return encode_transaction(
         Transaction(
@@ -65,39 +65,39 @@ def batch(chance: Random) -> bytes:
 
 def span(chance: Random) -> bytes:
     """A span batch with its type byte."""
-    made = blocks(chance, chance.randint(1, 12))
-    return span_batch(made, GENESIS_TIME, made[0].epoch.number - chance.randrange(2))
+    covered = blocks(chance, chance.randint(1, 12))
+    return span_batch(covered, GENESIS_TIME, covered[0].epoch.number - chance.randrange(2))
 
 
 def body(chance: Random) -> bytes:
-    """A channel body in one of several forms of compression."""
+    """A channel body: brotli, or zlib at one of several levels, with or without its end mark."""
     batches = [batch(chance) for _ in range(chance.randint(1, 4))]
-    form = chance.randrange(4)
-    if form < 2:
-        return channel_body(batches, list(Compression)[form])
+    variant = chance.randrange(4)
+    if variant < 2:
+        return channel_body(batches, list(Compression)[variant])
     compressor = zlib.compressobj(chance.choice((0, 1, 9)))
     stream = zlib.decompress(channel_body(batches, Compression.ZLIB))
-    return compressor.compress(stream) + compressor.flush(zlib.Z_SYNC_FLUSH if form == 2 else zlib.Z_FINISH)
+    return compressor.compress(stream) + compressor.flush(zlib.Z_SYNC_FLUSH if variant == 2 else zlib.Z_FINISH)
 
 
 def items(chance: Random) -> list[bytes]:
-    """The data items of one or two channels, frames mixed."""
+    """The batcher data of one or two channels with their frames in random order."""
     found = []
     for _ in range(chance.randint(1, 2)):
-        made = body(chance)
-        found += frames(chance.randbytes(16), made, 23 + chance.randint(40, len(made) + 50))
+        channel = body(chance)
+        found += frames(chance.randbytes(16), channel, 23 + chance.randint(40, len(channel) + 50))
     chance.shuffle(found)
     split = chance.randrange(len(found) + 1)
     return [batcher_data(part) for part in (found[:split], found[split:]) if part]
 
 
 def item(chance: Random) -> bytes:
-    """One data item."""
+    """One item of batcher data."""
     return items(chance)[0]
 
 
 def l1_info(chance: Random) -> bytes:
-    """The call data of an L1 attributes transaction."""
+    """The calldata of an L1 attributes transaction."""
     info = L1Info(
         number=chance.randrange(1 << 40),
         timestamp=chance.randrange(1 << 40),
@@ -112,12 +112,12 @@ def l1_info(chance: Random) -> bytes:
 
 
 def words(*parts: bytes | int) -> bytes:
-    """ABI words."""
+    """ABI-encoded words."""
     return b"".join(part.to_bytes(32, "big") if isinstance(part, int) else part.rjust(32, b"\0") for part in parts)
 
 
 def deposit_log(chance: Random) -> bytes:
-    """Four topics and the data of a deposit log, one behind the other."""
+    """The four topics and the data of a deposit log, concatenated."""
     opaque = words(chance.randrange(1 << 90), 5) + bytes(8) + bytes((chance.randrange(2),)) + chance.randbytes(40)
     padded = opaque.ljust(-(-len(opaque) // 32) * 32, b"\0")
     topics = DEPOSIT_TOPIC + words(chance.randbytes(20), chance.randbytes(20), 0)
@@ -125,7 +125,7 @@ def deposit_log(chance: Random) -> bytes:
 
 
 def config_log(chance: Random) -> bytes:
-    """Three topics and the data of a system config log, one behind the other."""
+    """The three topics and the data of a system config log, concatenated."""
     kind = chance.randrange(7)
     values: Sequence[bytes | int] = (
         (chance.randbytes(20),) if kind == 0 else (chance.randrange(1 << 60),) * (1 + (kind == 1))

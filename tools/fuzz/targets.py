@@ -1,5 +1,5 @@
-"""One entry point for each parser. A target takes any bytes and raises only for a mistake of ours: a parser that raises
-something else than its own error, or two readings of the same bytes that differ."""
+"""The fuzz targets, one for each parser. A target accepts any bytes and raises only for a bug: a parser that raises
+another error than its own, or two readings of the same bytes that differ."""
 
 from collections.abc import Callable
 from random import Random
@@ -31,18 +31,18 @@ from rollup_node.tools.fuzz import seeds
 RULES = SpanRules(seeds.CHAIN_ID, seeds.GENESIS_TIME, seeds.BLOCK_TIME)
 LIMIT = 1_000_000
 MAX_BLOCKS = 100_000
-"""Spans of more blocks, which are slow to walk through, are not."""
+"""Spans of more blocks are not iterated over, which would be slow."""
 
 
-class Target(NamedTuple):
-    """What is done with bytes, and where good ones come from."""
+class FuzzTarget(NamedTuple):
+    """The function under test, and the generator of its valid inputs."""
 
     run: Callable[[bytes], None]
     seed: Callable[[Random], bytes]
 
 
 def frames(data: bytes) -> None:
-    """A data item: what is read makes the same bytes again, and pruning keeps some of it in order."""
+    """Batcher data: parsed frames encode to the same bytes, and each is either kept or pruned for a reason."""
     found = parse_frames(data)
     if isinstance(found, Reason):
         assert str(found)
@@ -53,7 +53,7 @@ def frames(data: bytes) -> None:
 
 
 def channel(data: bytes) -> None:
-    """A channel body, by the rules of early and late forks: batches, then one reason."""
+    """A channel body under the rules of late and early forks: batches, then one reason why reading ended."""
     for limit, brotli in ((LIMIT, True), (LIMIT // 10, False)):
         outcomes = list(read_batches(data, limit, brotli, RULES))
         assert isinstance(outcomes[-1], Reason) and str(outcomes[-1])
@@ -61,18 +61,18 @@ def channel(data: bytes) -> None:
 
 
 def batch(data: bytes) -> None:
-    """A batch: the deriver's reading and that of `decode`."""
-    decoded, told = decode_batch(data, RULES), outline(data, RULES)
+    """A batch: the deriver and `decode` read the same."""
+    decoded, outlined = decode_batch(data, RULES), outline(data, RULES)
     if isinstance(decoded, Reason | RefusedBatch):
-        assert told == decoded
+        assert outlined == decoded
         return
-    assert not isinstance(told, Reason | RefusedBatch)
-    listed = told.listed(None)
+    assert not isinstance(outlined, Reason | RefusedBatch)
+    listed = outlined.listed(None)
     assert (listed.transactions, listed.digest) == (len(decoded.transactions), hashes_digest(decoded.transactions))
 
 
 def span(data: bytes) -> None:
-    """A span batch without its type byte: its blocks take up its transactions."""
+    """A span batch without its type byte: its blocks together have all its transactions, in order."""
     try:
         found = decode_span(data, 0, RULES)
     except SpanBatchError as error:
@@ -85,7 +85,7 @@ def span(data: bytes) -> None:
 
 
 def rlp_item(data: bytes) -> None:
-    """RLP: only the one canonical form is read."""
+    """RLP: what decodes is canonical."""
     try:
         found = rlp.decode(data)
     except rlp.RlpError:
@@ -94,7 +94,7 @@ def rlp_item(data: bytes) -> None:
 
 
 def blob(data: bytes) -> None:
-    """A blob, these bytes being the beginning of it."""
+    """A blob that begins with these bytes and is otherwise zero."""
     whole = data[:BLOB_SIZE].ljust(BLOB_SIZE, b"\0")
     try:
         found = decode_blob(whole)
@@ -106,7 +106,7 @@ def blob(data: bytes) -> None:
 
 
 def l1_info(data: bytes) -> None:
-    """The call data of L1 attributes: what is read survives being written, padding that is not looked at aside."""
+    """The calldata of L1 attributes: what is parsed survives encoding; ignored padding may differ."""
     for layout in L1InfoFormat:
         try:
             found = parse_l1_info(data, layout)
@@ -117,7 +117,7 @@ def l1_info(data: bytes) -> None:
 
 
 def deposit_log(data: bytes) -> None:
-    """The topics and data of a deposit log."""
+    """A deposit log: what is parsed survives encoding as a deposit."""
     found = deposit_from_log(_log(data, 4), bytes(32))
     if isinstance(found, DepositFailure):
         assert found.text
@@ -126,7 +126,7 @@ def deposit_log(data: bytes) -> None:
 
 
 def config_log(data: bytes) -> None:
-    """The topics and data of a system config log: an update that is skipped changes nothing."""
+    """A system config log: a skipped update changes nothing."""
     before = SystemConfig(bytes(20), bytes(32), bytes(32), 1)
     for rules in (L1Rules(), L1Rules(packed_fee_scalars=True)):
         after, skipped = apply_updates(before, [_log(data, 3)], rules)
@@ -134,7 +134,7 @@ def config_log(data: bytes) -> None:
 
 
 def _log(data: bytes, topics: int) -> Log:
-    """A log whose topics are the first words, fewer where the bytes end before."""
+    """A log whose topics are the first `topics` words of the bytes, or as many as there are."""
     head, rest = data[: 32 * topics], data[32 * topics :]
     return Log(bytes(20), tuple(head[at : at + 32] for at in range(0, len(head) - 31, 32)), rest, 3)
 
@@ -147,15 +147,15 @@ def _blob(chance: Random) -> bytes:
     return encode_blob(seeds.item(chance)[:1000])[:2000]
 
 
-TARGETS: dict[str, Target] = {
-    "frames": Target(frames, seeds.item),
-    "channel": Target(channel, seeds.body),
-    "batch": Target(batch, seeds.batch),
-    "span": Target(span, _raw_span),
-    "rlp": Target(rlp_item, seeds.transaction),
-    "blob": Target(blob, _blob),
-    "l1-info": Target(l1_info, seeds.l1_info),
-    "deposit-log": Target(deposit_log, seeds.deposit_log),
-    "config-log": Target(config_log, seeds.config_log),
+TARGETS: dict[str, FuzzTarget] = {
+    "frames": FuzzTarget(frames, seeds.item),
+    "channel": FuzzTarget(channel, seeds.body),
+    "batch": FuzzTarget(batch, seeds.batch),
+    "span": FuzzTarget(span, _raw_span),
+    "rlp": FuzzTarget(rlp_item, seeds.transaction),
+    "blob": FuzzTarget(blob, _blob),
+    "l1-info": FuzzTarget(l1_info, seeds.l1_info),
+    "deposit-log": FuzzTarget(deposit_log, seeds.deposit_log),
+    "config-log": FuzzTarget(config_log, seeds.config_log),
 }
 """The targets by name."""

@@ -1,1 +1,1 @@
-"""Writes data files and generated documents of the repository."""
+"""Generators of data files (networks, upgrade transactions) and of the documents that list tables of the code."""

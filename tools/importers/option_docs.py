@@ -40,7 +40,7 @@ and does not start. Hidden options are not shown by `--help`.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: writes the file."""
+    """Writes the file."""
     parser = argparse.ArgumentParser(description="Writes docs/options.md from the option table.")
     parser.add_argument("--out", type=Path, default=OPTIONS_FILE)
     options = parser.parse_args(arguments)
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def options_text() -> str:
-    """The whole document."""
+    """The text of the document."""
     return "\n".join([_HEAD, *_sections()])
 
 

@@ -2,8 +2,8 @@
 
     python -m rollup_node.tools.importers.registry CHECKOUT [--out FILE]
 
-The checkout holds `configs/<superchain>/<chain>.toml`, and those of former members under `configs_removed`. A chain's
-own file has all fork times, the inherited ones of its superchain included. Addresses of public servers are left out.
+The checkout has `configs/<superchain>/<chain>.toml`, and former members under `configs_removed`. A chain's own file has
+all its fork times, including those inherited from its superchain. Addresses of public servers are not copied.
 """
 
 import argparse
@@ -17,13 +17,13 @@ FOLDERS = ("configs", "configs_removed")
 SUPERCHAIN_FILE = "superchain.toml"
 SEPOLIA = 11_155_111
 FORMER_SUPERCHAINS = {"rehearsal-0-bn": SEPOLIA, "sepolia-dev-0": SEPOLIA}
-"""L1 chain ids of superchains whose own file the registry no longer has."""
+"""L1 chain ids of superchains whose `superchain.toml` the registry no longer has."""
 
 NETWORKS_FILE = Path(__file__).resolve().parents[2] / "node" / "setup" / "networks.json"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: writes the file and says how many networks it holds."""
+    """Writes the file and prints how many networks it has; 1 for a checkout that cannot be read."""
     parser = argparse.ArgumentParser(description="Writes the built-in networks from a superchain registry checkout.")
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--out", type=Path, default=NETWORKS_FILE)
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         networks = read_registry(options.checkout)
     except (OSError, KeyError, ValueError) as error:
-        print(f"{options.checkout} cannot be read as a registry: {error}", file=sys.stderr)
+        print(f"error: cannot read {options.checkout} as a superchain registry: {error}", file=sys.stderr)
         return 1
     options.out.write_text(networks_text(networks))
     print(f"{len(networks)} networks written to {options.out}")
@@ -39,7 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def read_registry(checkout: Path) -> dict[str, dict[str, Any]]:
-    """Every chain of a checkout by network name, in the form of networks.json."""
+    """Every chain of a checkout by network name, as networks.json has it.
+
+    Raises OSError, KeyError or ValueError for a checkout that is no registry."""
     root = checkout / "superchain" if (checkout / "superchain").is_dir() else checkout
     l1_ids = FORMER_SUPERCHAINS | {
         file.parent.name: tomllib.loads(file.read_text())["l1"]["chain_id"]
@@ -47,7 +49,7 @@ def read_registry(checkout: Path) -> dict[str, dict[str, Any]]:
     }
     files = [file for folder in FOLDERS for file in root.glob(f"{folder}/*/*.toml") if file.name != SUPERCHAIN_FILE]
     if not files:
-        raise ValueError("there are no chain files in it")
+        raise ValueError("no chain files found")
     networks = {
         f"{file.stem}-{file.parent.name}": network_entry(tomllib.loads(file.read_text()), l1_ids[file.parent.name])
         for file in files
@@ -56,7 +58,7 @@ def read_registry(checkout: Path) -> dict[str, dict[str, Any]]:
 
 
 def network_entry(chain: dict[str, Any], l1_chain_id: int) -> dict[str, Any]:
-    """One chain file in the form of networks.json; optional values only where the chain has them."""
+    """One chain file as an entry of networks.json; optional keys only where the chain has them."""
     times = dict(chain["hardforks"])
     genesis, constants, addresses = chain["genesis"], chain["optimism"], chain["addresses"]
     system = genesis["system_config"]
@@ -86,7 +88,7 @@ def network_entry(chain: dict[str, Any], l1_chain_id: int) -> dict[str, Any]:
 
 
 def networks_text(networks: dict[str, dict[str, Any]]) -> str:
-    """The file's text: one line per value, one block per network."""
+    """The text of networks.json with one line per value."""
     blocks = (
         f"{json.dumps(name)}: {{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(entry[key])}" for key in entry)
         for name, entry in networks.items()

@@ -1,41 +1,43 @@
-"""Draws the channel table as the Mermaid diagram of the README, between its two marks."""
+"""The channel table as a Mermaid diagram and as a Markdown table."""
 
-import sys
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any, get_args
 
 from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.importers.generated_sections import mermaid, table
 
-BEGIN, END = "<!-- channels: begin (generated) -->", "<!-- channels: end -->"
 ARROWS = {Pattern.REQUEST: "<-->", Pattern.STATUS: "-.->", Pattern.WORK: "==>"}
 
 
 def diagram() -> str:
-    """The diagram's text: solid both ways for asking, dotted for status, thick for work."""
-    lines = ["```mermaid", "flowchart LR"]
-    lines += [line for channel in CHANNELS for line in _edges(channel)]
-    return "\n".join([*lines, "```"])
+    """The diagram: solid lines for requests and responses, dotted for status, thick for work."""
+    return mermaid(["flowchart LR", *(line for channel in CHANNELS for line in _edges(channel))])
 
 
-def _edges(channel: Channel) -> list[str]:
-    return [f"  {channel.server} {ARROWS[channel.pattern]}|{channel.name}| {client}" for client in channel.clients]
+def _edges(channel: Channel) -> Iterator[str]:
+    for client in channel.clients:
+        yield f"  {channel.server} {ARROWS[channel.pattern]}|{channel.name}| {client}"
 
 
-def with_diagram(text: str) -> str:
-    """The README's text with the diagram put between its marks; ValueError without them."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the text has no marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{diagram()}\n{END}{after}"
+def channel_table() -> str:
+    """A row per channel, with the messages from its clients and from its server."""
+    rows = [
+        (
+            f"`{channel.name}`",
+            channel.pattern.value,
+            channel.server,
+            ", ".join(channel.clients),
+            ", ".join(_names(channel.up)) or "-",
+            ", ".join(_names(channel.down)) or "-",
+        )
+        for channel in CHANNELS
+    ]
+    return table(("Channel", "Pattern", "Server", "Clients", "From clients", "From the server"), rows)
 
 
-def main() -> int:
-    """Rewrites README.md of the current directory."""
-    path = Path("README.md")
-    path.write_text(with_diagram(path.read_text()))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _names(union: Any) -> list[str]:
+    """The names of the messages in a union."""
+    if union is None:
+        return []
+    return [f"`{message.__name__}`" for message in get_args(union) or (union,)]

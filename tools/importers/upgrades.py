@@ -1,8 +1,8 @@
 """Writes the upgrade transaction files of `stages/protocol/forks` from a folder of deployment code and bundles.
 
-The folder holds `<name>-deployment.txt` files of the specs repository (`specs/static/bytecode`) and the
-`<fork>_nut_bundle.json` files of the node's own source (`op-core/nuts/bundles`). Fields are those of
-attributes-rules 5. Run as `python -m rollup_node.tools.importers.upgrades FOLDER`.
+The folder has the `<name>-deployment.txt` files of the specs repository (`specs/static/bytecode`) and the
+`<fork>_nut_bundle.json` files of op-node's repository (`op-core/nuts/bundles`). Run as
+`python -m rollup_node.tools.importers.upgrades FOLDER`. [UPG1 to UPG18]
 """
 
 import argparse
@@ -36,42 +36,43 @@ WRAPPERS_GAS = 150_000
 
 
 def deployer(number: int) -> Address:
-    """0x42100000000000000000000000000000000000nn: sends the deployments, a new one each."""
+    """The sender 0x42100000000000000000000000000000000000nn of the n-th deployment [UPG2]."""
     return b"\x42\x10" + bytes(17) + number.to_bytes(1, "big")
 
 
 def created(sender: Address) -> Address:
-    """The address of the first contract an account creates."""
+    """The address of the first contract that an account creates [UPG2]."""
     return keccak256(rlp.encode([sender, b""]))[12:]
 
 
 def call(signature: str, *words: bytes) -> bytes:
-    """Call data of a function with word arguments."""
+    """The calldata of a function call with word arguments."""
     return keccak256(signature.encode())[:4] + b"".join(word.rjust(32, b"\0") for word in words)
 
 
 def entry(intent: str, sender: Address, to: Address | None, gas: int, data: bytes, mint: int = 0) -> UpgradeEntry:
-    """A transaction that mints what it sends."""
+    """An upgrade transaction that mints the value it sends, in wei."""
     amount = str(mint)
     return UpgradeEntry(intent, to_hex(sender), None if to is None else to_hex(to), gas, to_hex(data), amount, amount)
 
 
 def proxy_update(intent: str, proxy: Address, implementation: Address) -> UpgradeEntry:
-    """The zero address tells a proxy its new implementation."""
+    """The zero address points a proxy at its new implementation [UPG3]."""
     return entry(intent, ZERO_ADDRESS, proxy, 50_000, call("upgradeTo(address)", implementation))
 
 
 class Importer:
-    """Builds the files from a folder."""
+    """Builds the upgrade files from a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def files(self) -> tuple[UpgradeFile, ...]:
-        """All bundles."""
+        """The files of all forks that have upgrade transactions."""
         return (self.ecotone(), self.fjord(), self.isthmus(), self.jovian(), self.karst(), self.lagoon())
 
     def ecotone(self) -> UpgradeFile:
+        """Ecotone's [UPG5]."""
         l1_block, oracle = deployer(0), deployer(1)
         depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
@@ -95,6 +96,7 @@ class Importer:
         )
 
     def fjord(self) -> UpgradeFile:
+        """Fjord's [UPG6]."""
         oracle, depositor = deployer(2), addresses.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "fjord",
@@ -106,6 +108,7 @@ class Importer:
         )
 
     def isthmus(self) -> UpgradeFile:
+        """Isthmus' [UPG7]."""
         l1_block, oracle, vault = deployer(3), deployer(4), deployer(5)
         depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
@@ -129,7 +132,7 @@ class Importer:
         )
 
     def jovian(self) -> UpgradeFile:
-        """With the intents that nodes use: the specs' own lead to other source hashes (5.4)."""
+        """Jovian's, with op-node's intents: the specs' own give other source hashes [UPG8, UPG9]."""
         l1_block, oracle, depositor = deployer(6), deployer(7), addresses.L1_ATTRIBUTES_DEPOSITOR
         return self._specs(
             "jovian",
@@ -149,10 +152,11 @@ class Importer:
         )
 
     def karst(self) -> UpgradeFile:
+        """Karst's, from op-node's bundle [UPG12, UPG16]."""
         return UpgradeFile("karst", BUNDLES.format(fork="karst"), self._bundle("karst", "Karst"))
 
     def lagoon(self) -> UpgradeFile:
-        """Its intents keep the fork's old name."""
+        """Lagoon's, from op-node's bundle, whose label is the fork's former name, Interop [UPG12, UPG17, UPG18]."""
         depositor = addresses.L1_ATTRIBUTES_DEPOSITOR
         feature = call("setFeature(bytes32)") + b"INTEROP".ljust(32, b"\0")
         funds = (1 << 128) - 1
@@ -177,6 +181,7 @@ class Importer:
     def _specs(self, fork: str, *entries: UpgradeEntry) -> UpgradeFile:
         return UpgradeFile(fork, SPECS.format(fork=fork), entries)
 
+    # Init code comes from files: the specs list it there, not in their text.
     def _code(self, name: str) -> bytes:
         return from_hex((self._folder / f"{name}-deployment.txt").read_text().strip())
 
@@ -185,7 +190,9 @@ class Importer:
 
 
 def bundle_entries(content: bytes, label: str) -> tuple[UpgradeEntry, ...]:
-    """The entries of a bundle file, with the intents that number them (5.5)."""
+    """The entries of a bundle file, with intents that carry the label and their number [UPG10, UPG11].
+
+    Raises ValueError for another version or an entry without intent."""
     found: dict[str, Any] = msgspec.json.decode(content)
     version = found["metadata"]["version"]
     if version != BUNDLE_VERSION:
@@ -201,20 +208,21 @@ def bundle_entries(content: bytes, label: str) -> tuple[UpgradeEntry, ...]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Writes the files; says each one's lock and whether it is the one the node expects."""
+    """Writes the files and prints their locks; 1 if one is not the lock that the node expects."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("folder", type=Path, help="deployment code and bundles")
     parser.add_argument("--output", type=Path, default=Path(upgrades.__file__).parent / "forks", help="where to write")
     options = parser.parse_args(arguments)
-    changed = False
+    all_expected = True
     for file in Importer(options.folder).files():
         lock = upgrades.bundle_lock(upgrades.encode_bundle(file))
-        matches = lock == upgrades.LOCKS.get(file.fork)
-        changed |= not matches
+        is_expected = lock == upgrades.LOCKS.get(file.fork)
+        all_expected &= is_expected
         path = options.output / f"upgrades_{file.fork}.json"
         path.write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
-        print(f"{path.name}: {len(file.transactions)} transactions, lock {lock}{'' if matches else ' (NOT the lock)'}")
-    return 1 if changed else 0
+        note = "" if is_expected else " (DIFFERS from the expected lock)"
+        print(f"{path.name}: {len(file.transactions)} transactions, lock {lock}{note}")
+    return 0 if all_expected else 1
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Recorded L1 data served over HTTP as an L1 node and a Beacon API, so that the node can be run on real blocks."""
+"""Serves recorded L1 data over HTTP as an L1 JSON-RPC endpoint and a Beacon API, to run the node on real blocks."""

@@ -1,7 +1,7 @@
-"""The recording as an L1 JSON-RPC endpoint and a Beacon API on one loopback port.
+"""Serves a recording as an L1 JSON-RPC endpoint and a Beacon API on one loopback port.
 
-What the recording lacks is answered with an error that says so. `blobs` may be switched off to serve sidecars alone,
-whose proofs are computed here.
+Requests for data that the recording lacks get an error that names it. Without the `/blobs` route only sidecars are
+served; their proofs are computed here.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import ckzg
 import orjson
@@ -18,20 +18,18 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import load_setup
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.devnet.serving.jsonrpc_server import (
-    SERVER_ERROR,
-    JsonRpc,
-    Listener,
-    Method,
-    RpcError,
-    application,
-)
-from rollup_node.tools.recorded.chain import Missing, RecordedBlock, Recording
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+from rollup_node.tools.recorded.recording import NotRecorded, RecordedBlock, Recording
+
+T = TypeVar("T")
 
 SEPOLIA_CHAIN_ID = 11_155_111
 BEACON_GENESIS_TIME = 1_655_733_600
 SLOT_SECONDS = 12
 LABEL_DISTANCE = {"latest": 0, "safe": 16, "finalized": 32}
+"""Blocks between the head and the block of a label."""
 
 
 class RecordedL1:
@@ -42,7 +40,7 @@ class RecordedL1:
         self._head = recording.last_with_transactions().number
 
     def methods(self) -> dict[str, Method]:
-        """The method table."""
+        """The method table of the JSON-RPC server."""
         return {
             "eth_chainId": lambda: hex(SEPOLIA_CHAIN_ID),
             "eth_blockNumber": lambda: hex(self._head),
@@ -52,37 +50,41 @@ class RecordedL1:
             "eth_getTransactionReceipt": self.receipt,
         }
 
-    def block_by_number(self, number: str, full: bool) -> Any:
+    def block_by_number(self, number: str, full: bool) -> dict[str, Any]:
+        """eth_getBlockByNumber. Raises JsonRpcError for a block that was not recorded."""
         if number in LABEL_DISTANCE:
             wanted = max(self._recording.first, self._head - LABEL_DISTANCE[number])
         else:
             wanted = int(number, 16)
-        return _or_error(lambda: self._recording.block(wanted).block(full))
+        return _or_rpc_error(lambda: self._recording.block(wanted).block(full))
 
-    def block_by_hash(self, block_hash: str, full: bool) -> Any:
-        return _or_error(lambda: self._recording.block_by_hash(from_hex(block_hash)).block(full))
+    def block_by_hash(self, block_hash: str, full: bool) -> dict[str, Any]:
+        """eth_getBlockByHash. Raises JsonRpcError for a block that was not recorded."""
+        return _or_rpc_error(lambda: self._recording.block_by_hash(from_hex(block_hash)).block(full))
 
-    def receipts(self, block: str) -> Any:
-        return _or_error(lambda: self._find(block).receipts_json())
+    def receipts(self, block: str) -> list[dict[str, Any]]:
+        """eth_getBlockReceipts by number or hash. Raises JsonRpcError for receipts that were not recorded."""
+        return _or_rpc_error(lambda: self._find(block).receipts_json())
 
-    def receipt(self, transaction: str) -> Any:
+    def receipt(self, transaction: str) -> dict[str, Any]:
+        """eth_getTransactionReceipt. Raises JsonRpcError for a receipt that was not recorded."""
         for block in self._recording.by_number.values():
             if block.receipts is not None:
-                for answer in block.receipts_json():
-                    if answer["transactionHash"] == transaction:
-                        return answer
-        raise RpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
+                for receipt in block.receipts_json():
+                    if receipt["transactionHash"] == transaction:
+                        return receipt
+        raise JsonRpcError(SERVER_ERROR, f"the receipt of {transaction} was not recorded")
 
     def _find(self, block: str) -> RecordedBlock:
         is_hash = len(block) == 66
         return self._recording.block_by_hash(from_hex(block)) if is_hash else self._recording.block(int(block, 16))
 
 
-def _or_error(answer: Any) -> Any:
+def _or_rpc_error(lookup: Callable[[], T]) -> T:
     try:
-        return answer()
-    except Missing as error:
-        raise RpcError(SERVER_ERROR, str(error)) from error
+        return lookup()
+    except NotRecorded as error:
+        raise JsonRpcError(SERVER_ERROR, str(error)) from error
 
 
 class RecordedBeacon:
@@ -95,7 +97,7 @@ class RecordedBeacon:
         self.proof = cache(self._compute_proof)
 
     def add_routes(self, app: web.Application) -> None:
-        """Adds the routes a rollup node asks for."""
+        """Adds the Beacon API routes that a rollup node uses."""
         get = app.router.add_get
         get("/eth/v1/node/version", _constant({"version": "recorded/1"}))
         get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(BEACON_GENESIS_TIME)}))
@@ -105,31 +107,33 @@ class RecordedBeacon:
             get("/eth/v1/beacon/blobs/{slot}", self.blobs)
 
     async def blobs(self, request: web.Request) -> web.Response:
+        """GET blobs/{slot}: the blobs of a block, or those with the `versioned_hashes` given."""
         wanted = [part for value in request.query.getall("versioned_hashes", []) for part in value.split(",")]
-        found = self._hashes(request)
-        if found is None:
-            return _json({"code": 404, "message": "block not found"}, 404)
-        chosen = [item for item in found if not wanted or to_hex(item) in wanted]
+        hashes = self._hashes(request)
+        if hashes is None:
+            return _json({"code": 404, "message": "block not hashes"}, 404)
+        chosen = [item for item in hashes if not wanted or to_hex(item) in wanted]
         missing = [item for item in chosen if item not in self._recording.blobs]
         if missing:
             return _json({"code": 500, "message": f"blob {to_hex(missing[0])} was not recorded"}, 500)
         return _json({"data": [to_hex(self._recording.blobs[item][0]) for item in chosen]})
 
     async def sidecars(self, request: web.Request) -> web.Response:
-        found = self._hashes(request)
-        if found is None:
-            return _json({"code": 404, "message": "block not found"}, 404)
-        asked = [int(part) for value in request.query.getall("indices", []) for part in value.split(",")]
-        answers = []
-        for index, item in enumerate(found):
-            if asked and index not in asked:
+        """GET blob_sidecars/{slot}: the sidecars of a block, or those with the `indices` given."""
+        hashes = self._hashes(request)
+        if hashes is None:
+            return _json({"code": 404, "message": "block not hashes"}, 404)
+        wanted = [int(part) for value in request.query.getall("indices", []) for part in value.split(",")]
+        sidecars = []
+        for index, item in enumerate(hashes):
+            if wanted and index not in wanted:
                 continue
             if item not in self._recording.blobs:
-                if asked:
+                if wanted:
                     return _json({"code": 500, "message": f"blob {to_hex(item)} was not recorded"}, 500)
                 continue
             blob, commitment = self._recording.blobs[item]
-            answers.append(
+            sidecars.append(
                 {
                     "index": str(index),
                     "blob": to_hex(blob),
@@ -137,7 +141,7 @@ class RecordedBeacon:
                     "kzg_proof": to_hex(self.proof(item)),
                 }
             )
-        return _json({"data": answers})
+        return _json({"data": sidecars})
 
     def _hashes(self, request: web.Request) -> list[bytes] | None:
         block = self._slots.get(int(request.match_info["slot"])) if request.match_info["slot"].isdigit() else None
@@ -152,10 +156,10 @@ class RecordedBeacon:
 
 
 def _constant(data: dict[str, str]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         return _json({"data": data})
 
-    return answer
+    return handle
 
 
 def _json(value: Any, status: int = 200) -> web.Response:
@@ -163,12 +167,12 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 
 async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: bool) -> None:
-    """Serves until cancelled; prints its URL once it listens."""
+    """Serves until cancelled; prints the URL once it listens. `proofs_ahead` computes all proofs before that."""
     recording = Recording.load(folder)
     app = application(JsonRpc(RecordedL1(recording).methods()))
     beacon = RecordedBeacon(recording, blobs_endpoint)
     if proofs_ahead:
-        for versioned_hash in recording.blobs:
+        for versioned_hash in recording.blobs:  # 40 ms each, longer together than a request may take
             beacon.proof(versioned_hash)
     beacon.add_routes(app)
     listener = Listener(app, port)
@@ -181,7 +185,7 @@ async def serve(folder: Path, port: int, blobs_endpoint: bool, proofs_ahead: boo
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the server until a signal ends it."""
+    """Runs the server until a signal stops it."""
     parser = argparse.ArgumentParser(
         prog="recorded", description="Serves recorded L1 data as L1 JSON-RPC and Beacon API.", allow_abbrev=False
     )

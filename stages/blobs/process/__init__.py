@@ -1,1 +1,1 @@
-"""The blobs process and its beacon endpoints."""
+"""The blobs process, its beacon endpoints and the verifier that shares compute tasks."""

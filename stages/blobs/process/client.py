@@ -1,4 +1,4 @@
-"""Beacon API endpoints: the primary, fallbacks for what it does not have, and which of their routes work."""
+"""Beacon API endpoints: the primary and its fallbacks, and which routes each of them supports."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 import aiohttp
 from yarl import URL
 
-from rollup_node.stages.blobs import beacon_api as answers
-from rollup_node.stages.blobs.beacon_api import AnswerError, Candidate
+from rollup_node.stages.blobs import beacon_api
+from rollup_node.stages.blobs.beacon_api import BeaconResponseError, OfferedBlob
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.slots import SlotClock
 from rollup_node.stages.io.jsonrpc import EndpointError, endpoint_name, why_not_connected
@@ -21,26 +21,27 @@ T = TypeVar("T")
 
 MAX_BODY = 96 << 20
 HEDGE_SECONDS = 5.0
-"""An endpoint that takes longer gets company by the next one."""
+"""After so long without a response the next endpoint is asked as well."""
 ROUTE_SECONDS = 600.0
-"""How long a route that an endpoint does not have is left alone."""
-_ROUTE_MISSING = (400, 404, 405, 410, 501)
+"""How long a route that an endpoint does not support is not tried again."""
+_UNSUPPORTED_ROUTE = (400, 404, 405, 410, 501)
 
 
 class BlobsNotFoundError(Exception):
-    """Every endpoint that was asked says that it does not have the blobs."""
+    """Every endpoint answers that it does not have the blobs."""
 
 
-class Offer(NamedTuple):
-    """Blobs an endpoint offers, not checked yet, and whether they came as sidecars."""
+class BlobOffer(NamedTuple):
+    """The unverified blobs that an endpoint returned, and by which route."""
 
     endpoint: "BeaconEndpoint"
-    candidates: tuple[Candidate, ...]
+    blobs: tuple[OfferedBlob, ...]
     are_sidecars: bool
 
 
 class BeaconEndpoint:
-    """One Beacon API. Methods raise EndpointError, AnswerError, and BlobsNotFoundError where it answers so."""
+    """One Beacon API. Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers
+    something else."""
 
     def __init__(self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter) -> None:
         self.name = endpoint_name(url)
@@ -52,27 +53,28 @@ class BeaconEndpoint:
         self._session: aiohttp.ClientSession | None = None
 
     async def genesis_time(self) -> int:
-        """The beacon chain's genesis in Unix seconds."""
-        return answers.genesis_time(await self._get_found("genesis", "eth/v1/beacon/genesis"))
+        """The beacon chain's genesis time in Unix seconds [BCN2]."""
+        return beacon_api.parse_genesis_time(await self._get_ok("genesis", "eth/v1/beacon/genesis"))
 
     async def slot_milliseconds(self) -> int:
-        """The slot duration."""
-        return answers.slot_milliseconds(await self._get_found("spec", "eth/v1/config/spec"))
+        """The slot duration [BCN3]."""
+        return beacon_api.parse_slot_milliseconds(await self._get_ok("spec", "eth/v1/config/spec"))
 
-    async def blobs(self, slot: int, wanted: Sequence[BlobRef], ahead: bool) -> Offer:
-        """What the endpoint offers for the wanted blobs of a slot, by the route that works. `ahead`: nobody waits yet,
-        and the blobs may be checked together with those of other blocks."""
+    async def blobs(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> BlobOffer:
+        """What the endpoint offers for the wanted blobs of a slot: by the blobs route, or by the sidecars route for
+        ROUTE_SECONDS after that one failed. Blobs of a `prefetch` may be verified together with those of other blocks.
+        Raises BlobsNotFoundError."""
         if not self._fetch_all and time.monotonic() >= self._sidecars_until:
-            offered = await self._by_hashes(slot, wanted, ahead)
-            if offered:
-                return Offer(self, offered, False)
+            blobs = await self._blobs_by_hash(slot, wanted, prefetch)
+            if blobs:
+                return BlobOffer(self, blobs, False)
         self._sidecars_until = 0.0
         sidecars = await self._sidecars(slot, wanted)
         self._sidecars_until = time.monotonic() + ROUTE_SECONDS
-        return Offer(self, sidecars, True)
+        return BlobOffer(self, sidecars, True)
 
-    def failed(self, offer: Offer) -> None:
-        """What it offered was not good: has the other route tried next."""
+    def failed(self, offer: BlobOffer) -> None:
+        """Records that an offer lacked wanted blobs: the other route is tried next."""
         self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + ROUTE_SECONDS
 
     async def close(self) -> None:
@@ -81,53 +83,54 @@ class BeaconEndpoint:
         if session is not None:
             await session.close()
 
-    async def _by_hashes(self, slot: int, wanted: Sequence[BlobRef], ahead: bool) -> tuple[Candidate, ...]:
-        """By the blobs route; nothing where the endpoint does not have the route or the blobs. Commitments make the
-        check of several blobs cheaper, not that of one."""
+    async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
+        """By the blobs route [BCN4, BCN10]; empty if the endpoint does not have the route or the blobs. Commitments of
+        the block make it cheaper to verify several blobs, not to verify one."""
         query = [("versioned_hashes", to_hex(ref.hash)) for ref in wanted]
         status, body = await self._get("blobs", f"eth/v1/beacon/blobs/{slot}", query)
-        if status in _ROUTE_MISSING:
+        if status in _UNSUPPORTED_ROUTE:
             return ()
-        offered = answers.blobs(self._found(status, body))
-        commitments = await self._commitments(slot) if len(offered) > 1 or (offered and ahead) else None
-        return answers.with_commitments(offered, wanted, commitments)
+        blobs = beacon_api.parse_blobs(self._ok(status, body))
+        commitments = await self._commitments(slot) if len(blobs) > 1 or (blobs and prefetch) else None
+        return beacon_api.pair_with_commitments(blobs, wanted, commitments)
 
-    async def _sidecars(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[Candidate, ...]:
+    async def _sidecars(self, slot: int, wanted: Sequence[BlobRef]) -> tuple[OfferedBlob, ...]:
+        """By the sidecars route [BCN5, BCN11]."""
         query = [] if self._fetch_all else [("indices", str(ref.index)) for ref in wanted]
         status, body = await self._get("blob_sidecars", f"eth/v1/beacon/blob_sidecars/{slot}", query)
         if status == 404:
             raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}")
-        found = answers.sidecars(self._found(status, body), {ref.hash for ref in wanted})
+        found = beacon_api.parse_sidecars(self._ok(status, body), {ref.hash for ref in wanted})
         if not found:
             raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}")
         return found
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
-        """Those that the beacon block lists; None where they cannot be had."""
+        """The commitments that the beacon block lists; None if the endpoint does not return the block."""
         if time.monotonic() < self._no_commitments_until:
             return None
         try:
             for route in ("eth/v1/beacon/blinded_blocks", "eth/v2/beacon/blocks"):
                 status, body = await self._get("block", f"{route}/{slot}")
                 if status == 200:
-                    return answers.block_commitments(body)
-        except (EndpointError, AnswerError):
+                    return beacon_api.parse_block_commitments(body)
+        except (EndpointError, BeaconResponseError):
             pass
         self._no_commitments_until = time.monotonic() + ROUTE_SECONDS
         return None
 
-    async def _get_found(self, label: str, path: str) -> bytes:
-        return self._found(*await self._get(label, path))
+    async def _get_ok(self, label: str, path: str) -> bytes:
+        return self._ok(*await self._get(label, path))
 
-    def _found(self, status: int, body: bytes) -> bytes:
+    def _ok(self, status: int, body: bytes) -> bytes:
         if status != 200:
             raise EndpointError(self.name, f"HTTP status {status}", status)
         return body
 
     async def _get(self, label: str, path: str, query: Sequence[tuple[str, str]] = ()) -> tuple[int, bytes]:
-        """Status and body of one request."""
+        """Status and body of one request, whose metrics are recorded under `label`."""
         self._meter.count("rpc_client_requests_total", rpc="beacon", method=label)
-        begun, error = time.monotonic(), "endpoint"
+        start, error = time.monotonic(), "endpoint"
         try:
             async with asyncio.timeout(self._timeout):
                 status, body = await self._exchange(path, query)
@@ -140,11 +143,12 @@ class BeaconEndpoint:
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             raise EndpointError(self.name, f"the connection failed ({type(failure).__name__})") from None
         finally:
-            taken = time.monotonic() - begun
-            self._meter.observe("rpc_client_request_duration_seconds", taken, rpc="beacon", method=label)
+            seconds = time.monotonic() - start
+            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="beacon", method=label)
             self._meter.count("rpc_client_responses_total", rpc="beacon", method=label, error=error)
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]]) -> tuple[int, bytes]:
+        # A hosted endpoint may have its key in the path or the query of its URL.
         url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
         url = url.with_query([*self._base.query.items(), *query])
         async with self._open().get(url, allow_redirects=False) as response:
@@ -168,7 +172,7 @@ class BeaconEndpoint:
 
 
 class BeaconEndpoints:
-    """Primary and fallbacks; the one that answered last is asked first (node-behaviour 10.5)."""
+    """Primary and fallbacks in a ring; the one that answered last is asked first [BCN12]."""
 
     def __init__(self, config: BlobsConfig, meter: Meter) -> None:
         urls = [*([config.beacon] if config.beacon else []), *config.fallbacks]
@@ -181,7 +185,8 @@ class BeaconEndpoints:
         self._clock: SlotClock | None = None
 
     async def slot_at(self, timestamp: int) -> int:
-        """The slot of a time in seconds; genesis and slot duration are asked for once."""
+        """The slot of a time in seconds. Genesis and slot duration are requested once. Raises EndpointError, and
+        BeforeGenesisError for a time before genesis."""
         if self._clock is None:
             genesis, _ = await self._first_of(lambda endpoint: endpoint.genesis_time())
             if self._slot_seconds:
@@ -191,14 +196,15 @@ class BeaconEndpoints:
             self._clock = SlotClock(genesis, duration)
         return self._clock.slot_at(timestamp)
 
-    async def fetch(self, slot: int, wanted: Sequence[BlobRef], ahead: bool = False) -> Offer:
-        """An offer from the first endpoint that has one."""
-        offer, place = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, ahead))
-        self._current = place
+    async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
+        """The offer of the first endpoint that has one. Raises BlobsNotFoundError if all endpoints answer so, and
+        EndpointError if all fail otherwise."""
+        offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
+        self._current = index
         return offer
 
-    def failed(self, offer: Offer) -> None:
-        """An offer was not good: the next endpoint is asked first from now on."""
+    def failed(self, offer: BlobOffer) -> None:
+        """Records that an offer lacked wanted blobs: the next endpoint is asked first from now on."""
         offer.endpoint.failed(offer)
         if self.all[self._current] is offer.endpoint:
             self._current = (self._current + 1) % len(self.all)
@@ -209,26 +215,26 @@ class BeaconEndpoints:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """The first good answer and whose it is. The next endpoint is asked when one has failed or is slow; when all
-        have failed, BlobsNotFoundError if all said so and EndpointError otherwise."""
-        waiting = [(self._current + step) % len(self.all) for step in range(len(self.all))]
+        """The first result and the index of its endpoint. The next endpoint is asked when one has failed or takes
+        longer than HEDGE_SECONDS."""
+        untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
         errors: list[Exception] = []
         try:
-            while waiting or running:
-                if waiting:
-                    place = waiting.pop(0)
-                    running[asyncio.ensure_future(ask(self.all[place]))] = place
-                patience = HEDGE_SECONDS if waiting else None
-                done, _ = await asyncio.wait(running, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            while untried or running:
+                if untried:
+                    index = untried.pop(0)
+                    running[asyncio.ensure_future(ask(self.all[index]))] = index
+                timeout = HEDGE_SECONDS if untried else None
+                done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
                 for future in done:
-                    place = running.pop(future)
+                    index = running.pop(future)
                     error = future.exception()
                     if error is None:
-                        return future.result(), place
-                    if not isinstance(error, EndpointError | AnswerError | BlobsNotFoundError):
+                        return future.result(), index
+                    if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
                         raise error
-                    errors.append(_named(self.all[place], error))
+                    errors.append(_with_endpoint(self.all[index], error))
         finally:
             for future in running:
                 future.cancel()
@@ -239,5 +245,5 @@ class BeaconEndpoints:
         raise EndpointError("Beacon API", text)
 
 
-def _named(endpoint: BeaconEndpoint, error: Exception) -> Exception:
-    return EndpointError(endpoint.name, str(error)) if isinstance(error, AnswerError) else error
+def _with_endpoint(endpoint: BeaconEndpoint, error: Exception) -> Exception:
+    return EndpointError(endpoint.name, str(error)) if isinstance(error, BeaconResponseError) else error

@@ -1,18 +1,18 @@
-"""The blobs process: fetches the blobs that derivation wants, has compute workers authenticate and decode them, and
-hands out their contents, those that derivation waits for first."""
+"""The blobs process: fetches the blobs that derivation requests, has compute workers verify and decode them, and sends
+their contents, first those that derivation waits for."""
 
 import asyncio
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
-from rollup_node.stages.blobs.beacon_api import AnswerError, Candidate
-from rollup_node.stages.blobs.blob_requests import Need, Needs
+from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.stages.blobs.beacon_api import BeaconResponseError
+from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
+from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.slots import BeforeGenesisError
-from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.io.jsonrpc import EndpointError
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
@@ -20,111 +20,37 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import Hash
 
 log = get_logger("blobs")
 
-FETCHES = 4
-VERIFICATIONS = 2
-MAX_BLOBS_A_TASK = 24
+MAX_FETCHES = 4
 IDLE_SECONDS = 5.0
-SEND_AGAIN_SECONDS = 0.1
-_Troubles = (EndpointError, AnswerError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
-
-
-class _Group(NamedTuple):
-    """What one need wants checked."""
-
-    wanted: tuple[Hash, ...]
-    candidates: tuple[Candidate, ...]
-    result: asyncio.Future[BlobsVerified]
-    urgent: bool
-
-
-class Verifier:
-    """Has blobs checked, those of several needs at once: one linear combination costs little more for many blobs
-    than for one. While all permitted tasks run, what comes is gathered for the next."""
-
-    def __init__(self, pool: WorkerPool) -> None:
-        self._pool = pool
-        self._waiting: list[_Group] = []
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def check(self, need: Need, candidates: tuple[Candidate, ...]) -> BlobsVerified:
-        """The authentic ones; TaskFailed if no worker could tell."""
-        result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
-        wanted = tuple(ref.hash for ref in need.missing)
-        self._waiting.append(_Group(wanted, candidates, result, need.urgent))
-        self._start()
-        return await result
-
-    async def close(self) -> None:
-        """Gives up what is under way."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    def _start(self) -> None:
-        while self._waiting and len(self._running) < VERIFICATIONS:
-            task = asyncio.create_task(self._run(self._next()))
-            self._running.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            self._start()
-
-    def _next(self) -> list[_Group]:
-        """Groups for one task: urgent ones first, at least one."""
-        self._waiting = [group for group in self._waiting if not group.result.done()] or self._waiting[:1]
-        self._waiting.sort(key=lambda group: not group.urgent)
-        groups, blobs = [self._waiting.pop(0)], 0
-        while self._waiting:
-            blobs += len(groups[-1].candidates)
-            if blobs + len(self._waiting[0].candidates) > MAX_BLOBS_A_TASK:
-                break
-            groups.append(self._waiting.pop(0))
-        return groups
-
-    async def _run(self, groups: list[_Group]) -> None:
-        wanted = tuple({each: None for group in groups for each in group.wanted})
-        candidates = tuple(each for group in groups for each in group.candidates)
-        try:
-            verified: BlobsVerified | Exception = await self._pool.run(VerifyBlobs(wanted, candidates))
-        except Exception as failure:
-            verified = failure
-        for group in groups:
-            if group.result.done():
-                continue
-            if isinstance(verified, Exception):
-                group.result.set_exception(verified)
-            else:
-                group.result.set_result(verified)
+RESEND_SECONDS = 0.1
+_FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
 
 class BlobsStage:
-    """State: the needs, and the fetches under way."""
+    """State: the pending requests, the cache of decoded blobs, and the running fetches."""
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
         self._meter = meter
-        self._needs = Needs(config.cache_bytes)
+        self._requests = PendingRequests(config.cache_bytes)
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[str, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.activities = [self._work]
-        self._verifier = Verifier(bus.dispatch("work.blobs"))
+        self.activities: Sequence[PeriodicTask] = [self._work]
+        self._verifier = BlobVerifier(bus.dispatch("work.blobs"))
         self._publisher = bus.publish("status.blobs")
-        self._server = bus.serve("blobs.contents", self._wanted)
+        self._server = bus.serve("blobs.contents", self._on_request)
 
     async def start(self) -> None:
-        """Says where blobs come from; connections are opened by the first need."""
+        """Logs the endpoints; connections are opened by the first request."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("fetching blobs", endpoints=names or "none")
 
     async def close(self) -> None:
-        """Ends the fetches and closes the connections."""
+        """Cancels the fetches and closes the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
@@ -132,90 +58,95 @@ class BlobsStage:
         await self._endpoints.close()
 
     def reset(self, error: Exception) -> None:
-        """Has nothing to reset."""
+        """Does nothing: a blob is the same on every L1 chain that has its hash."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Tells what is wrong, with what derivation waits for in vain."""
+        """Publishes the problems of the periodic task with the errors of urgent requests."""
         self._runtime_problems = problems
-        self._tell_health()
+        self._publish_health()
 
-    def _wanted(self, peer: ProcessId, want: BlobsRequest) -> None:
-        need = self._needs.ask(peer, want, time.monotonic())
-        self._tell(need)
+    def _on_request(self, client: ProcessId, request: BlobsRequest) -> None:
+        pending = self._requests.request(client, request, time.monotonic())
+        self._respond(pending)
         self._work.wake.set()
 
-    def _tell(self, need: Need) -> bool:
-        """Tells all who ask; a need that is met and told is done. False when somebody could not be told."""
-        answer = need.answer()
-        for row, peer in tuple(need.askers.items()):
-            if answer is not None and self._server.send(peer, answer) and isinstance(answer, BlobsResponse):
-                del need.askers[row]
-        if not isinstance(answer, BlobsResponse):
+    def _respond(self, pending: PendingRequest) -> bool:
+        """Sends the response, if there is one, to all clients of a request, which is removed once all have its blobs.
+        False if a client with a full queue still lacks them."""
+        response = pending.response()
+        # An unavailable response keeps the client: it gets the blobs once they are there.
+        for row, client in tuple(pending.clients.items()):
+            if response is not None and self._server.send(client, response) and isinstance(response, BlobsResponse):
+                del pending.clients[row]
+        if not isinstance(response, BlobsResponse):
             return True
-        if not need.askers:
-            self._needs.done(need)
-        return not need.askers
+        if not pending.clients:
+            self._requests.remove(pending)
+        return not pending.clients
 
     async def _step(self) -> float:
-        """Begins the fetches that are due, tells who can be told."""
+        """Starts the fetches that are due, and sends responses again that could not be sent."""
         for task in [task for task in self._fetches if task.done()]:
             self._fetches.discard(task)
             task.result()
         now = time.monotonic()
-        self._needs.forget(now)
-        told = all([self._tell(need) for need in self._needs if not need.missing])
-        for need in self._needs.due(now):
-            self._begin(need)
-        self._meter.set("l1_source_cache_size", len(self._needs.cache), type="blobs")
-        self._tell_health()
-        retry = self._needs.next_retry(now)
+        self._requests.expire(now)
+        all_sent = all([self._respond(pending) for pending in self._requests if not pending.missing])
+        for pending in self._requests.due(now):
+            self._start_fetch(pending)
+        self._meter.set("l1_source_cache_size", len(self._requests.cache), type="blobs")
+        self._publish_health()
+        retry = self._requests.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
-        return pause if told else SEND_AGAIN_SECONDS
+        return pause if all_sent else RESEND_SECONDS
 
-    def _begin(self, need: Need) -> None:
-        """Starts to work on a need, if there is room; an urgent one has room of its own."""
+    def _start_fetch(self, pending: PendingRequest) -> None:
+        """Starts a fetch unless too many run; one more may run for an urgent request. Raises CriticalError if an
+        urgent request comes and no endpoint is configured [O6]."""
         if not self._endpoints.all:
-            if need.urgent:
+            if pending.urgent:
                 raise CriticalError(
-                    f"the batches in L1 block {need.block} are in blobs, but there is no endpoint to fetch blobs from: "
-                    "give one with --l1.beacon"
+                    f"the batches in L1 block {pending.block} are in blobs, but there is no endpoint to fetch blobs "
+                    "from: give one with --l1.beacon"
                 )
             return
-        if len(self._fetches) < FETCHES + (1 if need.urgent else 0):
-            need.is_running = True
-            self._fetches.add(asyncio.create_task(self._run(need), name=f"blobs of L1 block {need.block}"))
+        if len(self._fetches) < MAX_FETCHES + (1 if pending.urgent else 0):
+            pending.is_fetching = True
+            self._fetches.add(asyncio.create_task(self._fetch(pending), name=f"blobs of L1 block {pending.block}"))
 
-    async def _run(self, need: Need) -> None:
-        """Fetches and checks once; what is authentic is kept even if some is missing."""
-        problem: Exception | str | None = None
+    async def _fetch(self, pending: PendingRequest) -> None:
+        """Fetches and verifies once; authentic blobs are kept even if others are missing."""
+        error: Exception | str | None = None
         try:
-            slot = await self._endpoints.slot_at(need.block.timestamp)
-            offer = await self._endpoints.fetch(slot, need.missing, ahead=not need.urgent)
-            verified = await self._verifier.check(need, offer.candidates)
-            need.take(verified.contents)
+            slot = await self._endpoints.slot_at(pending.block.timestamp)
+            offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
+            hashes = tuple(ref.hash for ref in pending.missing)
+            verified = await self._verifier.verify(hashes, offer.blobs, pending.urgent)
+            pending.add(verified.contents)
             for content in verified.contents:
-                self._needs.cache.put(content)
-            if need.missing:
+                self._requests.cache.put(content)
+            if pending.missing:
                 self._endpoints.failed(offer)
-                problem = f"{offer.endpoint.name}: " + "; ".join(
-                    verified.problems[:3] or (f"{len(need.missing)} of {len(need.blobs)} blobs are missing",)
+                error = f"{offer.endpoint.name}: " + "; ".join(
+                    verified.problems[:3] or (f"{len(pending.missing)} of {len(pending.blobs)} blobs are missing",)
                 )
-        except _Troubles as error:
-            problem = error
+        except _FetchErrors as failure:
+            error = failure
         finally:
-            need.is_running = False
+            pending.is_fetching = False
             self._work.wake.set()
-        if problem is not None:
-            text = f"blobs of L1 block {need.block}: {problem}"
-            need.failed(text, isinstance(problem, BlobsNotFoundError), time.monotonic())
-            log.warn("could not fetch blobs", block=need.block, urgent=need.urgent, problem=problem)
-        self._tell(need)
+        if error is not None:
+            text = f"blobs of L1 block {pending.block}: {error}"
+            pending.failed(text, isinstance(error, BlobsNotFoundError), time.monotonic())
+            log.warn("could not fetch blobs", block=pending.block, urgent=pending.urgent, error=error)
+        self._respond(pending)
 
-    def _tell_health(self) -> None:
-        waited = [need.problem for need in self._needs if need.urgent and need.missing and need.problem is not None]
-        self._publisher.set(Health((*self._runtime_problems, *waited)))
+    def _publish_health(self) -> None:
+        urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
+        errors = [pending.error for pending in urgent if pending.error is not None]
+        self._publisher.set(Health((*self._runtime_problems, *errors)))
 
 
 def build(config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:
-    """The stage for the runtime."""
+    """Creates the stage; the runtime's entry point."""
     return BlobsStage(config, bus, meter)

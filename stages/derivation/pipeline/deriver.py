@@ -31,12 +31,16 @@ from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
+from rollup_node.stages.protocol.forks.rules import BatchStageKind
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.types import BlockId, Hash, L1Block, L1BlockRef, L2BlockContent, L2BlockRef
 
 Output = Attributes | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
 
-BATCH_STAGES: dict[str, type[BatchStages]] = {"queue": BatchQueue, "stage": BatchStage}
+BATCH_STAGES: dict[BatchStageKind, type[BatchStages]] = {
+    BatchStageKind.BATCH_QUEUE: BatchQueue,
+    BatchStageKind.BATCH_STAGE: BatchStage,
+}
 
 
 class Start(Protocol):

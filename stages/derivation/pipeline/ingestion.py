@@ -9,12 +9,12 @@ from rollup_node.stages.derivation.pipeline.data_source import DataSource
 from rollup_node.stages.derivation.pipeline.events import Trace
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.derivation.reasons.reasons import Effect, Reason
-from rollup_node.stages.protocol.forks.rules import L1Rules
+from rollup_node.stages.protocol.forks.rules import ChannelStageKind, L1Rules
 from rollup_node.stages.protocol.types import Address, L1Block, L1BlockRef
 
-CHANNEL_STAGES: dict[str, type[ChannelBank] | type[ChannelAssembler]] = {
-    "bank": ChannelBank,
-    "assembler": ChannelAssembler,
+CHANNEL_STAGES: dict[ChannelStageKind, type[ChannelBank] | type[ChannelAssembler]] = {
+    ChannelStageKind.CHANNEL_BANK: ChannelBank,
+    ChannelStageKind.CHANNEL_ASSEMBLER: ChannelAssembler,
 }
 
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.block_refs import BlockError, block_ref_of_payload, config_of_payload
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload, system_config_of_payload
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block
@@ -26,7 +26,7 @@ class UnreadableBlockError(ResetError):
 def l2_block_info(payload: ExecutionPayload, rollup: RollupConfig) -> L2BlockInfo:
     """Reads a block of the engine's chain. Raises UnreadableBlockError when it is not of this rollup."""
     try:
-        ref, config = block_ref_of_payload(rollup, payload), config_of_payload(rollup, payload)
+        ref, config = l2_ref_of_payload(rollup, payload), system_config_of_payload(rollup, payload)
         if ref.number == rollup.genesis.l2.number:
             return L2BlockInfo(ref, rollup.genesis.l2_time, config)
         layout = rollup.schedule().l1_info_format(payload.timestamp)

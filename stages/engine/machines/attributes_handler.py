@@ -34,9 +34,9 @@ from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_in
 from rollup_node.stages.engine.machines.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
-from rollup_node.stages.protocol.block_refs import sealed_problem
+from rollup_node.stages.protocol.block_refs import sealed_payload_error
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import mismatch
+from rollup_node.stages.protocol.consolidation import first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
@@ -185,7 +185,7 @@ class AttributesHandler:
             raise ResetError(f"the engine has no block {number}, though its head is beyond it")
         if not isinstance(answer, ExecutionPayload):
             raise TemporaryError("the engine's answer is not a block")
-        found = mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
+        found = first_mismatch(self.rollup, job.attributes, job.derived.parent.hash, answer)
         if found is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
         job.reason = f"the unsafe block {answer.block_number} does not match the derived attributes: {found.text}"
@@ -206,7 +206,7 @@ class AttributesHandler:
         if not isinstance(answer, ExecutionPayload):
             job.step = AttributesStep.START
             raise TemporaryError("the engine has lost the block that it was building; it is started again")
-        problem = sealed_problem(self.rollup, answer)
+        problem = sealed_payload_error(self.rollup, answer)
         if problem is not None:
             return self._drop(job, f"the engine sealed an invalid payload: {problem}")
         job.payload, job.step = answer, AttributesStep.INSERT

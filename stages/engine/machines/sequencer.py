@@ -29,7 +29,7 @@ from rollup_node.stages.engine.api.engine_api import (
 )
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, l2_block_info
-from rollup_node.stages.protocol.block_refs import sealed_problem
+from rollup_node.stages.protocol.block_refs import sealed_payload_error
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -247,7 +247,7 @@ class Sequencer:
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if not isinstance(answer, ExecutionPayload):
             return self._drop_block("the engine has lost the block that it was building", now)
-        problem = sealed_problem(self.rollup, answer)
+        problem = sealed_payload_error(self.rollup, answer)
         if problem is None and answer.parent_hash != building.parent.hash:
             problem = "its parent is another block than the one to build on"
         if problem is not None:

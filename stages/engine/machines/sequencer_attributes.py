@@ -26,5 +26,5 @@ def sequencer_attributes(
     ).attributes
     schedule = rollup.schedule()
     drifted = prepared.timestamp > header.timestamp + schedule.epoch(header.timestamp).max_sequencer_drift
-    upgrade = any(activation.sequencer_leaves_empty for activation in schedule.activations(prepared.timestamp))
+    upgrade = any(activation.sequencer_no_tx_pool for activation in schedule.activations(prepared.timestamp))
     return msgspec.structs.replace(prepared, no_tx_pool=drifted or upgrade or recover)

@@ -9,10 +9,10 @@ from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.addresses import L2_TO_L1_MESSAGE_PASSER
-from rollup_node.stages.protocol.block_refs import BlockError, block_ref_of_payload
+from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hashes import output_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import output_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
@@ -47,7 +47,7 @@ class Reader:
         return L2BlocksResponse(request.reset, request.first, request.last, contents, error)
 
     def _content(self, payload: ExecutionPayload) -> L2BlockContent:
-        return L2BlockContent(block_ref_of_payload(self._config.rollup, payload), payload.transactions)
+        return L2BlockContent(l2_ref_of_payload(self._config.rollup, payload), payload.transactions)
 
     async def payload(self, request: PayloadRequest) -> PayloadResponse:
         """The canonical block of a number."""
@@ -60,7 +60,7 @@ class Reader:
         """optimism_outputAtBlock, with the heads at the time when the block was read [RPC31]."""
         try:
             payload, status = await self._find(request.number)
-            ref = block_ref_of_payload(self._config.rollup, payload)
+            ref = l2_ref_of_payload(self._config.rollup, payload)
             storage = await self._storage_root(payload, ref)
         except (OutputError, TemporaryError, BlockError) as error:
             return OutputResponse(request.id, str(error), None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)

@@ -1,4 +1,4 @@
-"""L1 execution endpoints: one in use, the next when it fails; what belongs to one block comes from one of them."""
+"""L1 execution endpoints: one is in use until it fails; all data of a block come from one of them."""
 
 import time
 from collections.abc import Awaitable, Sequence
@@ -9,19 +9,20 @@ import orjson
 from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unusable
+from rollup_node.stages.l1.receipts_methods import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")
 
-LONGEST_REST = 60.0
-ROUNDS = 3
+MAX_RETRY_AFTER = 60.0
+RECEIPT_ROUNDS = 3
+NULL_RESPONSE_SIZE = 256
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 
 
 class L1Endpoint:
-    """One execution endpoint. Every method raises EndpointError or RpcFailure when it cannot answer."""
+    """One execution endpoint. Every method raises EndpointError or RpcFailure when the endpoint does not answer it."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter) -> None:
         self._rpc = JsonRpcClient(
@@ -32,14 +33,14 @@ class L1Endpoint:
             rate_limit=config.rate_limit,
         )
         self.name = self._rpc.name
-        self.rests_until = 0.0
+        self.retry_at = 0.0
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._meter = meter
-        self._is_checked = False
+        self._chain_checked = False
 
     async def block_json(self, label: str) -> Any:
-        """The block of a label (`latest`, `safe`, `finalized`) without transactions; None if there is none."""
+        """The block of a label (`latest`, `safe`, `finalized`) without full transactions; None if there is none."""
         await self._check_chain()
         try:
             return await self._timed(_BLOCK_BY_NUMBER, self._rpc.call(_BLOCK_BY_NUMBER, label, False))
@@ -49,7 +50,7 @@ class L1Endpoint:
             raise
 
     async def block_body(self, number: int) -> bytes | None:
-        """The whole answer with the full block of a number; None if there is none."""
+        """The undecoded response with the full block of a number; None if there is no such block."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, to_quantity(number), True)
         try:
@@ -61,20 +62,20 @@ class L1Endpoint:
         return None if _is_null(body) else body
 
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
-        """The blocks of these numbers without transactions; None in the place of one that is not there."""
+        """The blocks of these numbers without full transactions; None in the place of one that does not exist."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers]
-        answers = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls))
-        for place, answer in enumerate(answers):
-            if isinstance(answer, RpcFailure):
-                if not is_not_found(answer.message):
-                    raise answer
-                answers[place] = None
-        return answers
+        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls))
+        for index, block in enumerate(blocks):
+            if isinstance(block, RpcFailure):
+                if not is_not_found(block.message):
+                    raise block
+                blocks[index] = None
+        return blocks
 
     async def receipts_body(self, block_hash: Hash, transactions: Sequence[Hash]) -> bytes | None:
-        """The answer to the best receipts method for a block, or one made of the answers for each transaction; None
-        if the endpoint does not have them (yet)."""
+        """The response to the best receipts method for a block, or one of the same form made of the receipts of each
+        transaction; None if the endpoint does not have them (yet)."""
         while True:
             method = self._methods.choose(len(transactions), time.monotonic())
             if method == ONE_BY_ONE:
@@ -85,72 +86,72 @@ class L1Endpoint:
             except RpcFailure as failure:
                 if is_not_found(failure.message):
                     return None
-                if not is_unusable(failure.code, failure.message):
+                if not is_unsupported(failure.code, failure.message):
                     raise
                 self._methods.drop(method, time.monotonic())
                 continue
             return None if _is_null(body) else body
 
     async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
-        """The answer to eth_getStorageAt."""
-        return await self._state("eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
+        """The result of eth_getStorageAt."""
+        return await self._call("eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
 
     async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> Any:
-        """The answer to eth_getProof of one slot."""
-        return await self._state("eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
+        """The result of eth_getProof for one slot."""
+        return await self._call("eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
 
-    async def _state(self, method: str, *parameters: object) -> Any:
+    async def _call(self, method: str, *params: object) -> Any:
         await self._check_chain()
-        return await self._timed(method, self._rpc.call(method, *parameters))
+        return await self._timed(method, self._rpc.call(method, *params))
 
     def failed(self, error: Exception) -> None:
-        """Notes that the endpoint failed: it may come back as another chain's, and may have asked for a rest."""
-        self._is_checked = False
+        """Records a failure: the chain id is checked again, as another node may answer, and Retry-After is kept."""
+        self._chain_checked = False
         if isinstance(error, EndpointError) and error.retry_after:
-            self.rests_until = time.monotonic() + min(error.retry_after, LONGEST_REST)
+            self.retry_at = time.monotonic() + min(error.retry_after, MAX_RETRY_AFTER)
 
-    def recheck(self) -> None:
-        """Asks for the chain id again before the next call."""
-        self._is_checked = False
+    def recheck_chain(self) -> None:
+        """Checks the chain id again before the next call."""
+        self._chain_checked = False
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._rpc.close()
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash]) -> bytes | None:
-        """Asks again for those that were not there, keeping the others."""
+        """Requests the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
         found: dict[Hash, Any] = {}
-        for _ in range(ROUNDS):
+        for _ in range(RECEIPT_ROUNDS):
             missing = [each for each in transactions if each not in found]
             if not missing:
                 break
             calls = [(ONE_BY_ONE, [to_hex(each)]) for each in missing]
-            answers = await self._timed(ONE_BY_ONE, self._rpc.batch(calls))
-            failure = next((answer for answer in answers if isinstance(answer, RpcFailure)), None)
+            receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls))
+            failure = next((receipt for receipt in receipts if isinstance(receipt, RpcFailure)), None)
             if failure is not None:
                 raise failure
-            found |= {each: answer for each, answer in zip(missing, answers, strict=True) if answer is not None}
+            found |= {each: receipt for each, receipt in zip(missing, receipts, strict=True) if receipt is not None}
         if len(found) < len(transactions):
             return None
         return orjson.dumps({"result": [found[each] for each in transactions]})
 
     async def _check_chain(self) -> None:
-        """Whether the endpoint is on the right chain; asked once, and again after it failed."""
-        if self._is_checked:
+        """Raises EndpointError if the endpoint is on another chain; calls it once, and again after a failure."""
+        if self._chain_checked:
             return
-        answer = await self._timed("eth_chainId", self._rpc.call("eth_chainId"))
+        result = await self._timed("eth_chainId", self._rpc.call("eth_chainId"))
         try:
-            chain_id = from_quantity(answer, 256)
+            chain_id = from_quantity(result, 256)
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
             raise EndpointError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
-        self._is_checked = True
+        self._chain_checked = True
 
     async def _timed(self, method: str, call: Awaitable[T]) -> T:
-        """Awaits a call and counts it."""
+        """Awaits a call and records its metrics."""
         self._meter.count("rpc_client_requests_total", rpc="l1", method=method)
-        begun, error = time.monotonic(), ""
+        start, error = time.monotonic(), ""
         try:
             return await call
         except RpcFailure as failure:
@@ -160,43 +161,43 @@ class L1Endpoint:
             error = f"http_{failure.status}" if failure.status else "endpoint"
             raise
         finally:
-            taken = time.monotonic() - begun
-            self._meter.observe("rpc_client_request_duration_seconds", taken, rpc="l1", method=method)
+            seconds = time.monotonic() - start
+            self._meter.observe("rpc_client_request_duration_seconds", seconds, rpc="l1", method=method)
             self._meter.count("rpc_client_responses_total", rpc="l1", method=method, error=error)
 
 
 class L1Endpoints:
-    """The endpoints in the order given; the one in use stays in use until it fails."""
+    """The endpoints in the order of `l1`."""
 
     def __init__(self, config: L1Config, meter: Meter) -> None:
         self.all = tuple(L1Endpoint(url, config, meter) for url in config.endpoints)
         self._current = 0
 
     def pick(self) -> L1Endpoint:
-        """The endpoint in use, or the next that was not asked to be left alone."""
+        """The endpoint in use, or the next one whose Retry-After has passed. Raises EndpointError if there is none."""
         now = time.monotonic()
         for step in range(len(self.all)):
             endpoint = self.all[(self._current + step) % len(self.all)]
-            if endpoint.rests_until <= now:
+            if endpoint.retry_at <= now:
                 self._current = (self._current + step) % len(self.all)
                 return endpoint
-        resting = self.all[self._current]
-        raise EndpointError(resting.name, f"asked to be left alone for {resting.rests_until - now:.0f} s more")
+        current = self.all[self._current]
+        raise EndpointError(current.name, f"is overloaded and asked not to retry for {current.retry_at - now:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
-        """Goes on to the next endpoint, if this one is still in use."""
+        """Records a failure and switches to the next endpoint, unless another one is in use already."""
         endpoint.failed(error)
         if self.all[self._current] is endpoint:
-            self.move_on()
+            self.use_next()
 
-    def move_on(self) -> None:
-        """Uses the next endpoint from now on."""
+    def use_next(self) -> None:
+        """Switches to the next endpoint."""
         self._current = (self._current + 1) % len(self.all)
 
-    def recheck(self) -> None:
-        """Has the chain id of every endpoint checked again before its next call."""
+    def recheck_chains(self) -> None:
+        """Checks the chain id of every endpoint again before its next call."""
         for endpoint in self.all:
-            endpoint.recheck()
+            endpoint.recheck_chain()
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -204,6 +205,11 @@ class L1Endpoints:
             await endpoint.close()
 
 
+def describe_error(endpoint: L1Endpoint | None, error: Exception) -> str:
+    """An error's text with the name of the endpoint it is about, if there is one."""
+    return str(error) if endpoint is None or isinstance(error, EndpointError) else f"{endpoint.name}: {error}"
+
+
 def _is_null(body: bytes) -> bool:
-    """Whether a short answer has no result; an error in it was raised before."""
-    return len(body) <= 256 and orjson.loads(body).get("result") is None
+    """Whether a response's result is null; an error in it was raised before."""
+    return len(body) <= NULL_RESPONSE_SIZE and orjson.loads(body).get("result") is None

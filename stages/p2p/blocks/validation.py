@@ -13,8 +13,8 @@ from rollup_node.stages.p2p.blocks.signing import Signers, recover_signer, signi
 from rollup_node.stages.p2p.blocks.ssz import SszError, SszPayload
 from rollup_node.stages.p2p.encoding.snappy import SnappyFault
 from rollup_node.stages.p2p.gossipsub.message import Verdict
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
 

@@ -33,16 +33,16 @@ from rollup_node.stages.p2p.peering.peer_info import (
 )
 from rollup_node.stages.p2p.peerstore.peer_record import PeerDescription, PeerMetadata, PeerScores
 from rollup_node.stages.p2p.process.gossip_service import GossipService
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
 
 CONNECT_SECONDS = 29.0
 KEPT_ANSWERS = 128
-ORDINARY_ERROR, INVALID_PARAMETER = -32000, -32602
 
 
 class CallProblem(Exception):
     """An error to answer with."""
 
-    def __init__(self, text: str, code: int = ORDINARY_ERROR) -> None:
+    def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
         super().__init__(text)
         self.code = code
 
@@ -184,7 +184,7 @@ class PeersServer:
         try:
             method = self._methods.get(call.method)
             if method is None:
-                raise CallProblem(f"there is no call {call.method!r}", INVALID_PARAMETER)
+                raise CallProblem(f"there is no call {call.method!r}", INVALID_PARAMS)
             found = method(call.argument)
         except CallProblem as problem:
             self._answer(key, PeerResponse(call.id, b"", str(problem), problem.code))
@@ -249,4 +249,4 @@ def _peer(text: str) -> PeerId:
     try:
         return parse_peer(text)
     except IdentityError as error:
-        raise CallProblem(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMETER) from None
+        raise CallProblem(f"invalid argument 0: failed to parse peer ID: {error}", INVALID_PARAMS) from None

@@ -1,1 +1,1 @@
-"""THE FORK TABLE, and upgrade transactions as data."""
+"""The fork table, the order of forks, and upgrade transactions as data."""

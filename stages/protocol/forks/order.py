@@ -1,4 +1,4 @@
-"""May these forks activate at these times? The rule of chain configurations (attributes-rules 8.1)."""
+"""The order in which a chain's forks may activate [CFG24, CFG25]."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ FIRST_CHECKED = FORK_NAMES.index("regolith")
 FIRST_ALONE = FORK_NAMES.index("jovian")
 
 
-def fork_order_problem(times: Mapping[str, int], genesis_time: int) -> str | None:
-    """The first violation of the fork order, or None. Every fork needs its predecessor at its own time or before;
-    from Jovian on two forks may share a time only at or before genesis."""
+def fork_order_error(times: Mapping[str, int], genesis_time: int) -> str | None:
+    """op-node's text for the first violation of the fork order, or None. Every fork needs its predecessor at the same
+    time or earlier; from Jovian on two forks may share a time only at or before genesis."""
     for index in range(FIRST_CHECKED + 1, len(FORK_NAMES)):
         prior, name = FORK_NAMES[index - 1 : index + 1]
         start, before = times.get(name), times.get(prior)
@@ -29,5 +29,6 @@ DEPENDENCY_FORK = "lagoon"
 
 
 def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
-    """From when on the chain takes messages from others and so needs a dependency set, None for never."""
+    """The time in seconds from which the chain executes messages of other chains and so needs a dependency set
+    [UPG20]; None if it never does."""
     return times.get(DEPENDENCY_FORK)

@@ -1,13 +1,14 @@
-"""One record per clock: everything that any fork changes. Code asks a rule, never a fork's name."""
+"""The rules that forks change, one record per clock. Code asks for a rule and never for a fork by name.
 
-from enum import IntEnum
-from typing import Literal
+The defaults are Bedrock's rules; table.py says which fork changes which field.
+"""
 
-import msgspec
+from dataclasses import dataclass
+from enum import Enum, IntEnum
 
 
 class L1InfoFormat(IntEnum):
-    """Layouts of the L1 attributes call data (attributes-rules 2.2), oldest first."""
+    """Layouts of the L1 attributes call data, oldest first [LIN5 to LIN8]."""
 
     BEDROCK = 0
     ECOTONE = 1
@@ -16,73 +17,87 @@ class L1InfoFormat(IntEnum):
 
     @property
     def packed(self) -> bool:
-        """Whether fees stand in packed scalars, as in all layouts after the first."""
+        """Whether the fields are packed and the fee scalars separate, as in every layout after Bedrock's [LIN13]."""
         return self > L1InfoFormat.BEDROCK
 
     @property
     def operator_fee(self) -> bool:
-        """Whether the operator fee's scalar and constant are in it."""
+        """Whether the layout has the operator fee's scalar and constant."""
         return self >= L1InfoFormat.ISTHMUS
 
     @property
     def da_footprint(self) -> bool:
-        """Whether the gas scalar of the data availability footprint is in it."""
+        """Whether the layout has the gas scalar of the data availability footprint."""
         return self >= L1InfoFormat.JOVIAN
 
 
-class L1Rules(msgspec.Struct, frozen=True):
-    """Judged by the time of the L1 block being read (`origin`, also the inclusion block of what is read)."""
+class ChannelStageKind(Enum):
+    """The stage that puts frames together to channels [CK12]."""
 
-    blobs_as_data: bool = False
-    channel_timeout: int = 300
-    max_channel_bank_size: int = 100_000_000
-    max_rlp_bytes_per_channel: int = 10_000_000
-    brotli: bool = False
-    read_any_ready_channel: bool = False
-    span_batches: bool = False
-    contiguous_frames: bool = False
-    channel_stage: Literal["bank", "assembler"] = "bank"
-    batch_stage: Literal["queue", "stage"] = "queue"
-    strict_batch_times: bool = False
-    replace_invalid_payloads: bool = False
-    packed_fee_scalars: bool = False
+    CHANNEL_BANK = "channel bank"
+    CHANNEL_ASSEMBLER = "channel assembler"
 
 
-class EpochRules(msgspec.Struct, frozen=True):
-    """Judged by the time of the L1 origin of the L2 block."""
+class BatchStageKind(Enum):
+    """The stage that validates batches and puts them in order [CK12]."""
 
-    max_sequencer_drift: int = 600
-    span_batches: bool = False
-
-
-class L2Rules(msgspec.Struct, frozen=True):
-    """Judged by the L2 block's own time. `activation_*` rules hold in the fork's first block only; the schedule
-    answers for them with the forks that activate in a block. `da_footprint` says what blobGasUsed holds."""
-
-    system_deposits: bool = True
-    withdrawals: bool = False
-    beacon_root: bool = False
-    eip1559_params: bool = False
-    min_base_fee: bool = False
-    da_footprint: bool = False
-    operator_fee: bool = False
-    withdrawals_root: bool = False
-    set_code_transactions: bool = False
-    post_exec_transactions: bool = False
-    attributes_version: int = 1
-    new_payload_version: int = 2
-    get_payload_version: int = 2
-    block_topic_version: int = 1
+    BATCH_QUEUE = "batch queue"
+    BATCH_STAGE = "batch stage"
 
 
-class Activation(msgspec.Struct, frozen=True):
-    """What a fork does in its activation block: upgrade transactions by bundle name, room for them, and
-    whether the sequencer must, or derivation must, keep user transactions out. The room is taken back in the next
-    block, unless the chain keeps it (attributes-rules 4.4)."""
+@dataclass(frozen=True, slots=True)
+class L1Rules:
+    """Rules by the time of the L1 block being read: the pipeline's origin, and the inclusion block of its data."""
+
+    blobs_as_data: bool = False  # [CK8]
+    channel_timeout: int = 300  # in L1 blocks; the rollup config's value takes the default's place [CK4]
+    max_channel_bank_size: int = 100_000_000  # in bytes [CK5]
+    max_rlp_bytes_per_channel: int = 10_000_000  # [CK6]
+    brotli: bool = False  # [CK7]
+    read_any_ready_channel: bool = False  # [CK9]
+    span_batches: bool = False  # let through by the channel reader [CK10]
+    contiguous_frames: bool = False  # [CK12]
+    channel_stage: ChannelStageKind = ChannelStageKind.CHANNEL_BANK
+    batch_stage: BatchStageKind = BatchStageKind.BATCH_QUEUE
+    strict_batch_times: bool = False  # future and past batches are dropped instead of kept [CK12]
+    replace_invalid_payloads: bool = False  # by their deposits alone [ATT34]
+    packed_fee_scalars: bool = False  # in updates of the system config [SYS21]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRules:
+    """Rules by the time of the L2 block's L1 origin."""
+
+    max_sequencer_drift: int = 600  # in seconds; the rollup config's value takes the default's place [CK13]
+    span_batches: bool = False  # valid at all [CK11]
+
+
+@dataclass(frozen=True, slots=True)
+class L2Rules:
+    """Rules by the L2 block's own time. What holds in a fork's first block only is an Activation."""
+
+    system_deposits: bool = True  # the L1 attributes deposit is a system transaction [LIN2]
+    withdrawals: bool = False  # [ATT14]
+    beacon_root: bool = False  # [ATT15]
+    eip1559_params: bool = False  # in attributes and extraData [ATT19, SYS37]
+    min_base_fee: bool = False  # in attributes and extraData [ATT20, SYS38]
+    da_footprint: bool = False  # blobGasUsed holds the DA footprint instead of 0 [HSH16]
+    withdrawals_root: bool = False  # the header's is the message passer's storage root [HSH11]
+    set_code_transactions: bool = False  # [CK14]
+    post_exec_transactions: bool = False  # [CK15]
+    attributes_version: int = 1  # of engine_forkchoiceUpdated [ENG2]
+    new_payload_version: int = 2  # [ENG3]
+    get_payload_version: int = 2  # [ENG4]
+    block_topic_version: int = 1  # [GSP1]
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """What a fork does in its activation block alone."""
 
     fork: str
-    bundle: str | None = None
-    extra_gas: bool = False
-    extra_gas_may_be_kept: bool = False
-    sequencer_leaves_empty: bool = False
-    user_transactions_refused: bool = False
+    bundle: str | None = None  # name of its upgrade transactions [ATT9]
+    extra_gas: bool = False  # the gas of the bundle is added to the block's limit [ATT25]
+    extra_gas_may_be_kept: bool = False  # if the rollup config says so, else the next block subtracts it [ATT27]
+    sequencer_no_tx_pool: bool = False  # a sequencer builds it from deposits alone [ATT24]
+    user_transactions_refused: bool = False  # derivation drops a batch with transactions for it [ATT10]

@@ -1,1 +1,1 @@
-"""The rpc process and its servers."""
+"""The rpc process, its HTTP servers and its clients of other processes."""

@@ -1,36 +1,36 @@
-"""Derivation's last drops: asked for page by page, each page until it comes."""
+"""The drops that derivation has kept, fetched page by page."""
 
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.messages.derivation import Drop, DropsRequest, DropsResponse
-from rollup_node.stages.rpc.process.process_client import AskClient
+from rollup_node.stages.rpc.process.process_client import ProcessClient
 
 
 class KeptDrops(NamedTuple):
-    """How much was dropped in this life of derivation, and what is kept of it, oldest first."""
+    """`total` counts all drops since derivation started; `drops` are those it has kept, oldest first."""
 
     total: int
     drops: tuple[Drop, ...]
 
 
 class DropsClient:
-    """Asks over `derivation.drops`."""
+    """Reads drops over `derivation.drops`."""
 
     def __init__(self, bus: Bus) -> None:
-        self._pages = AskClient(bus, "derivation.drops")
+        self._client = ProcessClient(bus, "derivation.drops")
 
-    async def ask(self) -> KeptDrops:
-        """All drops that are kept; waits without a limit of its own."""
+    async def fetch(self) -> KeptDrops:
+        """All kept drops; waits without a limit of its own."""
         drops: list[Drop] = []
-        found = await self._page(0)
+        page = await self._page(0)
         while True:
-            drops += found.drops
-            following = found.first + len(found.drops)
-            if following >= found.total or not found.drops:
-                return KeptDrops(found.total, tuple(drops))
-            found = await self._page(following)
+            drops += page.drops
+            following = page.first + len(page.drops)
+            if following >= page.total or not page.drops:
+                return KeptDrops(page.total, tuple(drops))
+            page = await self._page(following)
 
     async def _page(self, first: int) -> DropsResponse:
-        found: DropsResponse = await self._pages.ask(lambda number: DropsRequest(number, first))
-        return found
+        page: DropsResponse = await self._client.request(lambda request_id: DropsRequest(request_id, first))
+        return page

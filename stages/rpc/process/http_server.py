@@ -1,5 +1,5 @@
-"""The JSON-RPC server with op-node's and go-ethereum's manners over HTTP (node-behaviour 1.1), and `/healthz`,
-`/readyz`."""
+"""The HTTP server of JSON-RPC, `/healthz` and `/readyz`, with the behaviour of op-node's and go-ethereum's servers
+[RPC1 to RPC11]."""
 
 import asyncio
 import time
@@ -12,22 +12,21 @@ from aiohttp import web
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, RESPONSE_TOO_LARGE, TIMEOUT
 from rollup_node.stages.rpc.jsonrpc import (
-    INTERNAL_ERROR,
-    MAX_RESPONSES,
-    TIMED_OUT,
-    TOO_LARGE,
-    Body,
-    CallError,
-    Request,
-    arguments,
-    error,
+    MAX_BATCH_RESPONSE,
+    JsonRpcError,
+    JsonRpcRequest,
+    ParsedBody,
+    Response,
+    error_response,
+    method_not_found,
     parse_body,
-    result,
-    unknown_method,
+    success_response,
 )
-from rollup_node.stages.rpc.process.methods import Method, Node, methods_of
-from rollup_node.stages.rpc.readiness import reasons
+from rollup_node.stages.rpc.parameters import parse_params
+from rollup_node.stages.rpc.process.methods import Method, NodeView, enabled_methods
+from rollup_node.stages.rpc.readiness import not_ready_reasons
 
 log = get_logger("rpc")
 
@@ -35,44 +34,45 @@ MAX_BODY = 5 << 20
 READ_SECONDS = 30.0
 CALL_SECONDS = 29.9
 IDLE_SECONDS = 120.0
-STOP_SECONDS = 1.5
+SHUTDOWN_SECONDS = 1.5
 CONTENT_TYPES = ("application/json", "application/json-rpc", "application/jsonrequest")
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class HttpServer:
-    """An aiohttp server with one handler for every path; `port` is the one it got once it is started."""
+    """An aiohttp server with one handler for every path. `port` may be 0 for any free one; after `start` it is the
+    bound one. `options` is the prefix of the options that configure it, such as `rpc`."""
 
-    def __init__(self, handler: Handler, what: str, addr: str, port: int) -> None:
-        self._what, self._addr, self.port = what, addr, port
+    def __init__(self, handler: Handler, options: str, addr: str, port: int) -> None:
+        self._options, self._addr, self.port = options, addr, port
         server = web.Server(handler, keepalive_timeout=IDLE_SECONDS, access_log=None)
-        self._runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
 
     async def start(self) -> None:
-        """Binds; a port that cannot be had is critical."""
+        """Binds the port. Raises CriticalError where that fails."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self._addr, self.port).start()
-        except OSError as problem:
+        except OSError as error:
             raise CriticalError(
-                f"cannot listen on {self._addr}:{self.port} ({problem.strerror or problem});"
-                f" choose another with {self._what}.addr and {self._what}.port"
+                f"cannot listen on {self._addr}:{self.port} ({error.strerror or error});"
+                f" choose another with {self._options}.addr and {self._options}.port"
             ) from None
         self.port = self._runner.addresses[0][1]
-        log.info(f"{self._what} server is listening", addr=self._addr, port=self.port)
+        log.info(f"{self._options} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
-        """Ends running requests within STOP_SECONDS."""
+        """Stops to listen, and ends running requests within SHUTDOWN_SECONDS."""
         await self._runner.cleanup()
 
 
 class RpcServer:
-    """Answers HTTP requests out of the method table."""
+    """Handles HTTP requests by the method table."""
 
-    def __init__(self, node: Node, meter: Meter) -> None:
+    def __init__(self, node: NodeView, meter: Meter) -> None:
         self._node, self._meter = node, meter
-        self._methods: dict[str, Method] = {method.name: method for method in methods_of(node.config)}
+        self._methods: dict[str, Method] = {method.name: method for method in enabled_methods(node.config)}
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One HTTP request."""
@@ -86,33 +86,30 @@ class RpcServer:
         return response
 
     async def _route(self, request: web.BaseRequest) -> web.Response:
-        asked = request.headers.get("Access-Control-Request-Method")
-        if request.method == "OPTIONS" and "Origin" in request.headers and asked is not None:
-            return _preflight(asked, request.headers.get("Access-Control-Request-Headers", ""))
+        method = request.headers.get("Access-Control-Request-Method")
+        if request.method == "OPTIONS" and "Origin" in request.headers and method is not None:
+            return _preflight(method, request.headers.get("Access-Control-Request-Headers", ""))
         path = request.path
         if path in ("/healthz", "/healthz/"):
             return _json({"version": self._node.config.version})
         if path in ("/readyz", "/readyz/"):
-            return self._ready()
+            return self._readyz()
         if path != "/":
             return web.Response(status=404, text="404 page not found\n")
         if request.method == "GET" and not request.can_read_body and not request.query_string:
             return web.Response()
         return await self._rpc(request)
 
-    def _ready(self) -> web.Response:
-        node, now = self._node, time.monotonic()
-        heard = {name: subscriber.last_seen for name, subscriber in node.subscribers.items()}
-        ages = {name: None if at is None else now - at for name, at in heard.items()}
-        found = reasons(node.health, ages, node.l1, node.engine)
-        return _json({"ready": False, "reasons": found}, 503) if found else _json({"ready": True})
+    def _readyz(self) -> web.Response:
+        reasons = not_ready_reasons(self._node.health, self._node.ages(), self._node.l1, self._node.engine)
+        return _json({"ready": False, "reasons": reasons}, 503) if reasons else _json({"ready": True})
 
     # --- JSON-RPC --------------------------------------------------------------------------------------------------
 
     async def _rpc(self, request: web.BaseRequest) -> web.Response:
-        refusal = _refusal(request)
-        if refusal is not None:
-            return refusal
+        rejection = _rejection(request)
+        if rejection is not None:
+            return rejection
         try:
             async with asyncio.timeout(READ_SECONDS):
                 data = await _read(request)
@@ -122,72 +119,72 @@ class RpcServer:
             return _too_large(f">{MAX_BODY}")
         try:
             body = parse_body(data)
-        except CallError as failure:
-            return _json(error(None, failure))
-        answers = await self._answer(body)
-        if not answers:
+        except JsonRpcError as error:
+            return _json(error_response(None, error))
+        responses = await self._respond(body)
+        if not responses:
             return web.Response(content_type="application/json")
-        joined = b",".join(answers)
-        text = b"[" + joined + b"]" if body.batch else joined
+        joined = b",".join(responses)
+        text = b"[" + joined + b"]" if body.is_batch else joined
         return web.Response(body=text + b"\n", content_type="application/json")
 
-    async def _answer(self, body: Body) -> list[bytes]:
-        """The encoded answers in the order of the requests, all within CALL_SECONDS."""
+    async def _respond(self, body: ParsedBody) -> list[bytes]:
+        """The encoded responses in the order of the requests, all of them within CALL_SECONDS."""
         deadline = time.monotonic() + CALL_SECONDS
-        answers: list[bytes] = []
+        responses: list[bytes] = []
         size = 0
         for item in body.items:
-            if isinstance(item, Request):
-                answer = await self._call(item, deadline, size)
-                if not item.id_given:
+            if isinstance(item, JsonRpcRequest):
+                response = await self._call(item, deadline, size)
+                # It is run all the same.
+                if item.is_notification:
                     continue
             else:
-                answer = item
-            answers.append(_encode(answer))
-            size += len(answers[-1])
-        return answers
+                response = item
+            responses.append(orjson.dumps(response))
+            size += len(responses[-1])
+        return responses
 
-    async def _call(self, request: Request, deadline: float, size: int) -> dict[str, Any]:
-        """One call; whatever goes wrong in it is an answer."""
-        began = time.monotonic()
-        number = request.id if request.id_given else None
+    async def _call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
+        """One call; `size` is that of the batch's responses so far. Every failure is a response."""
+        start = time.monotonic()
         try:
-            if size > MAX_RESPONSES:
-                raise CallError("response too large", TOO_LARGE)
-            async with asyncio.timeout(max(0.0, deadline - began)):
-                found = await self._run(request)
-            self._count(request.method, began, "<nil>")
-            return result(number, found)
-        except CallError as failure:
-            self._count(request.method, began, f"rpc_{failure.code}")
-            return error(number, failure)
+            if size > MAX_BATCH_RESPONSE:
+                raise JsonRpcError(RESPONSE_TOO_LARGE, "response too large")
+            async with asyncio.timeout(max(0.0, deadline - start)):
+                result = await self._run(request)
+            self._count(request.method, start, "<nil>")
+            return success_response(request.id, result)
+        except JsonRpcError as error:
+            self._count(request.method, start, f"rpc_{error.code}")
+            return error_response(request.id, error)
         except TimeoutError:
-            self._count(request.method, began, f"rpc_{TIMED_OUT}")
-            return error(number, CallError("request timed out", TIMED_OUT))
+            self._count(request.method, start, f"rpc_{TIMEOUT}")
+            return error_response(request.id, JsonRpcError(TIMEOUT, "request timed out"))
 
-    async def _run(self, request: Request) -> Any:
+    async def _run(self, request: JsonRpcRequest) -> Any:
         method = self._methods.get(request.method)
         if method is None:
-            raise unknown_method(request.method)
-        values = arguments(request.params, method.parameters)
+            raise method_not_found(request.method)
+        params = parse_params(request.params, method.parsers)
         try:
-            return await method.run(self._node, *values)
-        except (CallError, TimeoutError):
+            return await method.run(self._node, *params)
+        except (JsonRpcError, TimeoutError):
             raise
         except Exception as bug:
-            log.crash("a method handler crashed", bug, method=method.name)
-            raise CallError("method handler crashed", INTERNAL_ERROR) from None
+            log.crash("method handler crashed", bug, method=method.name)
+            raise JsonRpcError(INTERNAL_ERROR, "method handler crashed") from None
 
-    def _count(self, method: str, began: float, outcome: str) -> None:
+    def _count(self, method: str, start: float, error: str) -> None:
         name = method if method in self._methods else "<unknown>"
         self._meter.count("rpc_server_requests_total", rpc="main", method=name)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - start
         self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc="main", method=name)
-        self._meter.count("rpc_server_responses_total", rpc="main", method=name, error=outcome)
+        self._meter.count("rpc_server_responses_total", rpc="main", method=name, error=error)
 
 
-def _refusal(request: web.BaseRequest) -> web.Response | None:
-    """What the method or the headers make impossible."""
+def _rejection(request: web.BaseRequest) -> web.Response | None:
+    """The response to a request whose HTTP method or headers are not accepted [RPC6]."""
     if request.method in ("PUT", "DELETE"):
         return web.Response(status=405, text="method not allowed\n")
     length = request.content_length
@@ -205,9 +202,10 @@ def _too_large(what: str) -> web.Response:
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:
-    """The body, None if it is too long."""
+    """The body; None if it is longer than MAX_BODY, whatever its headers claim."""
     parts: list[bytes] = []
     size = 0
+    # A chunked body has no Content-Length to check before.
     async for part in request.content.iter_any():
         size += len(part)
         if size > MAX_BODY:
@@ -217,6 +215,7 @@ async def _read(request: web.BaseRequest) -> bytes | None:
 
 
 def _preflight(method: str, headers: str) -> web.Response:
+    """The response to a CORS preflight request [RPC5]."""
     response = web.Response(status=204)
     response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
     if method in ("POST", "GET"):
@@ -229,8 +228,4 @@ def _preflight(method: str, headers: str) -> web.Response:
 
 
 def _json(value: Any, status: int = 200) -> web.Response:
-    return web.Response(body=_encode(value) + b"\n", status=status, content_type="application/json")
-
-
-def _encode(value: Any) -> bytes:
-    return orjson.dumps(value)
+    return web.Response(body=orjson.dumps(value) + b"\n", status=status, content_type="application/json")

@@ -1,4 +1,4 @@
-"""Questions to other processes: sent again until the answer comes, so that neither side's restart loses one."""
+"""Requests to other processes, repeated until they are answered, so that a restart of either side loses none."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,32 +6,33 @@ from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
 
-AGAIN = 1.0
+REPEAT_SECONDS = 1.0
 
 
-class AskClient:
-    """Asks over one channel, whose messages carry numbers that are unique within this life of the process."""
+class ProcessClient:
+    """Sends requests on one channel. Their ids are unique within this life of the process."""
 
     def __init__(self, bus: Bus, channel: str) -> None:
-        self._last = 0
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._client = bus.connect(channel, self._take)
+        self._last_id = 0
+        self._pending: dict[int, asyncio.Future[Any]] = {}
+        self._client = bus.connect(channel, self._on_response)
 
-    async def ask(self, question: Callable[[int], Any]) -> Any:
-        """The answer to a question made with its number; waits without a limit of its own."""
-        self._last += 1
-        message = question(self._last)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting[message.id] = answer
+    async def request(self, new_request: Callable[[int], Any]) -> Any:
+        """The response to the message that `new_request` returns for an id. Waits without a limit of its own."""
+        self._last_id += 1
+        message = new_request(self._last_id)
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[message.id] = response
         try:
-            while not answer.done():
+            # A message may be lost with either process, so the request is repeated; the other side ignores repetitions.
+            while not response.done():
                 self._client.send(message)
-                await asyncio.wait((answer,), timeout=AGAIN)
-            return answer.result()
+                await asyncio.wait((response,), timeout=REPEAT_SECONDS)
+            return response.result()
         finally:
-            del self._waiting[message.id]
+            del self._pending[message.id]
 
-    def _take(self, message: Any) -> None:
-        answer = self._waiting.get(message.id)
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+    def _on_response(self, message: Any) -> None:
+        response = self._pending.get(message.id)
+        if response is not None and not response.done():
+            response.set_result(message)

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import orjson
 import rlp
 
-from rollup_node.stages.l1.filter import Filter
+from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import NeedsReceipts, Verified, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, encode_header, header_hash
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Hash, L1Block, Log
-from rollup_node.tools.recorded.forms import block_json, header_json, receipt_json, transaction_json
+from rollup_node.tools.recorded.responses import block_json, header_json, receipt_json, transaction_json
 from tests.conformance.kit.chain import (
     FIRST_L1,
     GENESIS_TIME,
@@ -23,7 +23,7 @@ from tests.conformance.kit.chain import (
     batcher_update,
 )
 
-RULES = Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
+L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
 GAS = 100_000
 
 
@@ -121,10 +121,10 @@ class Endpoint:
 
     def verified(self, number: int) -> L1Block:
         """The block as the l1 process hands it out."""
-        result = run(VerifyBlock(number, _answer(self.block(number)), False, RULES))
+        result = run(VerifyBlock(number, _answer(self.block(number)), False, L1_FILTER))
         if isinstance(result, NeedsReceipts):
             receipts = self.receipts(result.block.header.hash)
-            result = run(VerifyReceipts(result.block, _answer(receipts), RULES))
+            result = run(VerifyReceipts(result.block, _answer(receipts), L1_FILTER))
         assert isinstance(result, Verified), result
         return result.block
 

@@ -1,34 +1,26 @@
 """The processes l1 and blobs, driven over real messages against endpoints on loopback that misbehave as told."""
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import ckzg
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import load_setup, versioned_hash
 from rollup_node.stages.blobs.process import stage as blobs_process
-from rollup_node.stages.compute.config import ComputeConfig
-from rollup_node.stages.compute.process import stage as compute
-from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.protocol.types import BlobRef, Hash
-from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.sidecars import Blob
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
+from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.stage_runner import run_within, running_stage
 
-ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
 ROLLUP = rollup(forks_until("ecotone"))
 TIMEOUT = 0.3
 
@@ -53,62 +45,26 @@ class Asking:
 
 
 @asynccontextmanager
-async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Asking]:
+async def l1_running(methods: Methods) -> AsyncIterator[Asking]:
     """The l1 process with this endpoint."""
-    async with _running(application(JsonRpc(methods)), "l1", "l1.blocks") as asking:
-        yield asking
+    async with listening(json_rpc_app(methods)) as urls:
+        config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
+        async with running_stage("l1", lambda bus, meter: l1_process.build(config, bus, meter)) as buses:
+            yield Asking(buses["derivation"], "l1.blocks")
 
 
 @asynccontextmanager
 async def blobs_running(app: web.Application) -> AsyncIterator[Asking]:
     """The blobs process with this Beacon API, which must answer within 0.3 s."""
-    async with _running(app, "blobs", "blobs.contents") as asking:
-        yield asking
+    async with listening(app) as urls:
+        config = BlobsConfig(urls[0], ROLLUP, timeout=TIMEOUT)
+        async with running_stage("blobs", lambda bus, meter: blobs_process.build(config, bus, meter)) as buses:
+            yield Asking(buses["derivation"], "blobs.contents")
 
 
 def bounded(use: Callable[[], Awaitable[None]]) -> None:
     """Runs it for at most 20 seconds."""
-
-    async def run() -> None:
-        async with asyncio.timeout(20):
-            await use()
-
-    asyncio.run(run())
-
-
-@asynccontextmanager
-async def _running(app: web.Application, role: str, channel: str) -> AsyncIterator[Asking]:
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rn-")))
-        listener = Listener(app, 0)
-        await listener.start()
-        stack.push_async_callback(listener.stop)
-        buses = Bus.for_test(CHANNELS, folder, ROLES)
-        meter = Meter(role)
-        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
-        stage: Any
-        if role == "l1":
-            config = L1Config((listener.url,), ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
-            stage = l1_process.build(config, buses[role], meter)
-        else:
-            stage = blobs_process.build(BlobsConfig(listener.url, ROLLUP, timeout=TIMEOUT), buses[role], meter)
-        asking = Asking(buses["derivation"], channel)
-        await stack.enter_async_context(pumping(buses))
-        await stage.start()
-        driver = Driver(stage, meter, Problems(stage, meter), role)
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
-        try:
-            yield asking
-        finally:
-            driver.stop()
-            await asyncio.wait(running, timeout=1.0)
-            for task in running:
-                task.cancel()
-            results = await asyncio.gather(*running, return_exceptions=True)
-            await stage.close()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+    run_within(20, use)
 
 
 class Beacon:

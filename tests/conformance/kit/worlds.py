@@ -21,7 +21,7 @@ from rollup_node.stages.derivation.pipeline.outputs import (
 from rollup_node.stages.derivation.reasons.reasons import Dropped, Effect, Reason, Why
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.attributes import config_after, deposits_only
+from rollup_node.stages.protocol.attributes import deposits_only, system_config_after
 from rollup_node.stages.protocol.config import ChainOpConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
@@ -273,7 +273,7 @@ class World:
         users = [each for each in attributes.transactions if not is_deposit(each)]
         key = l2_hash(parent.hash, attributes.timestamp, info.origin, users)
         ref = L2BlockRef(key, parent.number + 1, parent.hash, attributes.timestamp, info.origin, info.sequence_number)
-        config = config_after(self.config, attributes, ref.number)
+        config = system_config_after(self.config, attributes, ref.number)
         self.l2.append(Derived(ref, attributes.transactions, config, output))
 
     def _take_back_pending(self) -> None:

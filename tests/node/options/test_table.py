@@ -6,7 +6,7 @@ from rollup_node.node.options.kinds import Kind
 from rollup_node.node.options.model import Option
 from rollup_node.node.options.nearest import did_you_mean, nearest
 from rollup_node.node.options.table import BOOLEAN_TWIN, OPTIONS, SECTIONS, VARIABLE_PREFIX
-from rollup_node.stages.l1.methods import KINDS
+from rollup_node.stages.l1.receipts_methods import KINDS
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
 

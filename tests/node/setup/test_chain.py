@@ -11,7 +11,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.networks import find_network
-from rollup_node.stages.protocol.config_json import rollup_config_object, rollup_config_text
+from rollup_node.stages.protocol.config_json import rollup_config_object
 
 SEPOLIA = find_network("op-sepolia").config
 OWN_L1 = {"chainId": 900, "cancunTime": 0, "blobSchedule": {"cancun": {"baseFeeUpdateFraction": 3338477}}}
@@ -90,7 +90,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
         f"failed to read rollup config: {tmp_path}/none: No such file or directory"
     )
     assert refused(f"--rollup.config={tmp_path}").endswith("Is a directory")
-    (tmp_path / "half").write_text(rollup_config_text(SEPOLIA)[:100])
+    (tmp_path / "half").write_text(json.dumps(rollup_config_object(SEPOLIA))[:100])
     assert refused(f"--rollup.config={tmp_path}/half").startswith("rollup config error: not JSON: ")
     (tmp_path / "long").write_bytes(b" " * (5 << 20))
     assert "longer than" in refused(f"--rollup.config={tmp_path}/long")

@@ -1,18 +1,18 @@
-"""Needs of blobs: repeated asks, order, retries, and a cache bounded in bytes."""
+"""Pending requests for blobs: repetitions, order, retries, expiry; and a cache bounded in bytes."""
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.blob_requests import (
-    FORGET_SECONDS,
-    LONGEST_PAUSE,
-    MAX_NEEDS,
+    EXPIRY_SECONDS,
+    MAX_PAUSE,
+    MAX_PENDING,
     URGENT_SECONDS,
     ContentCache,
-    Needs,
+    PendingRequests,
 )
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 
-PEER = ProcessId(3, 1)
+CLIENT = ProcessId(3, 1)
 
 
 def block(number: int) -> L1BlockRef:
@@ -23,100 +23,100 @@ def content(name: int, size: int = 10) -> BlobContent:
     return BlobContent(bytes([name]) * 32, bytes(size), None)
 
 
-def want(number: int, names: list[int], urgent: bool = False) -> BlobsRequest:
+def blobs_request(number: int, names: list[int], urgent: bool = False) -> BlobsRequest:
     return BlobsRequest(block(number), tuple(BlobRef(i, bytes([n]) * 32) for i, n in enumerate(names)), urgent)
 
 
-def test_a_need_is_met_in_the_order_asked_for_with_repetitions() -> None:
-    needs = Needs(1 << 20)
-    need = needs.ask(PEER, want(1, [7, 8, 7]), 0.0)
-    assert need.answer() is None
-    assert [ref.hash[0] for ref in need.missing] == [7, 8]
-    need.take([content(8), content(9)])
-    assert [ref.hash[0] for ref in need.missing] == [7]
-    need.take([content(7)])
-    answer = need.answer()
-    assert isinstance(answer, BlobsResponse)
-    assert [each.hash[0] for each in answer.contents] == [7, 8, 7]
-    needs.done(need)
-    assert len(needs) == 0
+def test_a_response_has_the_blobs_in_the_requested_order() -> None:
+    requests = PendingRequests(1 << 20)
+    pending = requests.request(CLIENT, blobs_request(1, [7, 8, 7]), 0.0)
+    assert pending.response() is None
+    assert [ref.hash[0] for ref in pending.missing] == [7, 8]
+    pending.add([content(8), content(9)])
+    assert [ref.hash[0] for ref in pending.missing] == [7]
+    pending.add([content(7)])
+    response = pending.response()
+    assert isinstance(response, BlobsResponse)
+    assert [each.hash[0] for each in response.contents] == [7, 8, 7]
+    requests.remove(pending)
+    assert len(requests) == 0
 
 
-def test_the_same_ask_is_the_same_need_and_may_become_urgent() -> None:
-    needs = Needs(1 << 20)
-    first = needs.ask(PEER, want(1, [7]), 0.0)
-    again = needs.ask(ProcessId(3, 2), want(1, [7], urgent=True), 1.0)
+def test_a_repetition_is_the_same_request_and_may_make_it_urgent() -> None:
+    requests = PendingRequests(1 << 20)
+    first = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    again = requests.request(ProcessId(3, 2), blobs_request(1, [7], urgent=True), 1.0)
     assert again is first
     assert first.urgent
-    assert first.askers == {3: ProcessId(3, 2)}
-    assert needs.ask(PEER, want(1, [8]), 1.0) is not first
+    assert first.clients == {3: ProcessId(3, 2)}
+    assert requests.request(CLIENT, blobs_request(1, [8]), 1.0) is not first
 
 
-def test_what_is_cached_is_had_at_once() -> None:
-    needs = Needs(1 << 20)
-    needs.cache.put(content(7))
-    assert isinstance(needs.ask(PEER, want(1, [7]), 0.0).answer(), BlobsResponse)
+def test_cached_blobs_are_filled_in() -> None:
+    requests = PendingRequests(1 << 20)
+    requests.cache.put(content(7))
+    assert isinstance(requests.request(CLIENT, blobs_request(1, [7]), 0.0).response(), BlobsResponse)
 
 
-def test_urgent_needs_come_first_then_the_lowest_block() -> None:
-    needs = Needs(1 << 20)
+def test_urgent_requests_come_first_then_the_lowest_block() -> None:
+    requests = PendingRequests(1 << 20)
     for number, urgent in ((5, False), (9, True), (3, False)):
-        needs.ask(PEER, want(number, [number], urgent), 0.0)
-    assert [need.block.number for need in needs.due(0.0)] == [9, 3, 5]
-    for need in needs:
-        need.is_running = need.block.number == 3
-    assert [need.block.number for need in needs.due(0.0)] == [9, 5]
+        requests.request(CLIENT, blobs_request(number, [number], urgent), 0.0)
+    assert [pending.block.number for pending in requests.due(0.0)] == [9, 3, 5]
+    for pending in requests:
+        pending.is_fetching = pending.block.number == 3
+    assert [pending.block.number for pending in requests.due(0.0)] == [9, 5]
 
 
-def test_failures_are_told_and_retried_after_growing_pauses() -> None:
-    needs = Needs(1 << 20)
-    need = needs.ask(PEER, want(1, [7]), 0.0)
+def test_failures_are_answered_and_retried_after_growing_pauses() -> None:
+    requests = PendingRequests(1 << 20)
+    pending = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     now, pauses = 0.0, []
     for _ in range(8):
-        need.failed("gone", True, now)
-        assert need.answer() == BlobsUnavailable(block(1).hash, True, "gone")
-        assert needs.due(now) == []
-        pause = needs.next_retry(now)
+        pending.failed("gone", True, now)
+        assert pending.response() == BlobsUnavailable(block(1).hash, True, "gone")
+        assert requests.due(now) == []
+        pause = requests.next_retry(now)
         assert pause is not None
         pauses.append(pause)
         now += pause
-        assert needs.due(now) == [need]
-    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
-    assert needs.next_retry(now) is None
+        assert requests.due(now) == [pending]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
+    assert requests.next_retry(now) is None
 
 
-def test_what_nobody_asks_for_any_more_is_forgotten() -> None:
-    needs = Needs(1 << 20)
-    needs.ask(PEER, want(1, [7]), 0.0)
-    running = needs.ask(PEER, want(2, [8]), 0.0)
-    running.is_running = True
-    needs.ask(PEER, want(3, [9]), 50.0)
-    needs.forget(FORGET_SECONDS + 1)
-    assert [need.block.number for need in needs] == [2, 3]
+def test_requests_that_are_not_repeated_expire() -> None:
+    requests = PendingRequests(1 << 20)
+    requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    running = requests.request(CLIENT, blobs_request(2, [8]), 0.0)
+    running.is_fetching = True
+    requests.request(CLIENT, blobs_request(3, [9]), 50.0)
+    requests.expire(EXPIRY_SECONDS + 1)
+    assert [pending.block.number for pending in requests] == [2, 3]
 
 
-def test_what_is_not_asked_for_again_is_no_longer_urgent() -> None:
-    needs = Needs(1 << 20)
-    needs.ask(PEER, want(1, [7], urgent=True), 0.0)
-    again = needs.ask(PEER, want(2, [8], urgent=True), 0.0)
-    needs.ask(PEER, want(2, [8], urgent=True), 1.0)
-    needs.forget(URGENT_SECONDS + 0.5)
-    assert [need for need in needs if need.urgent] == [again]
-    assert [need.block.number for need in needs] == [1, 2]
+def test_without_repetition_a_request_is_no_longer_urgent() -> None:
+    requests = PendingRequests(1 << 20)
+    requests.request(CLIENT, blobs_request(1, [7], urgent=True), 0.0)
+    again = requests.request(CLIENT, blobs_request(2, [8], urgent=True), 0.0)
+    requests.request(CLIENT, blobs_request(2, [8], urgent=True), 1.0)
+    requests.expire(URGENT_SECONDS + 0.5)
+    assert [each for each in requests if each.urgent] == [again]
+    assert [pending.block.number for pending in requests] == [1, 2]
 
 
-def test_needs_are_bounded_in_number() -> None:
-    needs = Needs(1 << 20)
-    for number in range(MAX_NEEDS + 10):
-        needs.ask(PEER, want(number, [7], urgent=number < 3), float(number) / 1000)
-    needs.forget(1.0)
-    assert len(needs) == MAX_NEEDS
-    kept = {need.block.number for need in needs}
+def test_pending_requests_are_bounded() -> None:
+    requests = PendingRequests(1 << 20)
+    for number in range(MAX_PENDING + 10):
+        requests.request(CLIENT, blobs_request(number, [7], urgent=number < 3), float(number) / 1000)
+    requests.expire(1.0)
+    assert len(requests) == MAX_PENDING
+    kept = {pending.block.number for pending in requests}
     assert {0, 1, 2} <= kept
     assert 3 not in kept
 
 
-def test_the_cache_drops_what_was_not_used_for_longest() -> None:
+def test_the_cache_drops_the_least_recently_used_blob() -> None:
     cache = ContentCache(3_300)
     for name in range(3):
         cache.put(content(name, 700))

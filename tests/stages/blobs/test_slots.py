@@ -1,4 +1,4 @@
-"""Slots of real and of made-up chains."""
+"""Slots of Ethereum Mainnet and of made-up chains [BCN7]."""
 
 import pytest
 from hypothesis import given

@@ -1,103 +1,104 @@
-"""Authentication of offered blobs: what is wanted comes out, whatever else is offered."""
+"""Verification of offered blobs: the wanted ones come out, whatever else is offered [BCN13, O5, O7]."""
 
-from typing import Any
+from collections.abc import Sequence
 
-import ckzg
 import orjson
 import pytest
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.blobs import kzg, tasks
-from rollup_node.stages.blobs.beacon_api import Candidate, sidecars
+from rollup_node.stages.blobs.beacon_api import OfferedBlob, parse_sidecars
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.protocol.blob_codec import decode_blob
+from tests.support.fake_beacon import RecordedBlob, proof_of
+
+RecordedBlobs = tuple[RecordedBlob, ...]
 
 NOT_CANONICAL = b"\xff" * kzg.BLOB_SIZE
 
 
-def spoiled(blob: bytes) -> bytes:
+def altered(blob: bytes) -> bytes:
     return blob[:500] + bytes([blob[500] ^ 1]) + blob[501:]
 
 
-def check(wanted: list[Any], candidates: list[Candidate], good: list[Any]) -> BlobsVerified:
+def check(
+    wanted: Sequence[RecordedBlob], offered: Sequence[OfferedBlob], good: Sequence[RecordedBlob]
+) -> BlobsVerified:
     """Runs the task over the codec; exactly the contents of `good` come out."""
     down, up = Codec(tasks.Task), Codec(tasks.Result)
-    task = VerifyBlobs(tuple(real.hash for real in wanted), tuple(candidates))
+    task = VerifyBlobs(tuple(recorded.hash for recorded in wanted), tuple(offered))
     verified: BlobsVerified = up.decode(up.encode(run(down.decode(down.encode(task)))))
     assert {content.hash: content.data for content in verified.contents} == {
-        real.hash: decode_blob(real.blob) for real in good
+        recorded.hash: decode_blob(recorded.blob) for recorded in good
     }
     assert all(content.refused is None for content in verified.contents)
     return verified
 
 
 @pytest.fixture
-def committed(real_blobs: Any) -> list[Candidate]:
-    return [Candidate(real.blob, real.commitment, None) for real in real_blobs]
+def committed(recorded_blobs: RecordedBlobs) -> list[OfferedBlob]:
+    return [OfferedBlob(recorded.blob, recorded.commitment, None) for recorded in recorded_blobs]
 
 
 @pytest.fixture(scope="module")
-def proven(real_blobs: Any) -> list[Candidate]:
-    return [
-        Candidate(
-            real.blob, real.commitment, bytes(ckzg.compute_blob_kzg_proof(real.blob, real.commitment, kzg.load_setup()))
-        )
-        for real in real_blobs
-    ]
+def proven(recorded_blobs: RecordedBlobs) -> list[OfferedBlob]:
+    return [OfferedBlob(recorded.blob, recorded.commitment, proof_of(recorded)) for recorded in recorded_blobs]
 
 
-def test_by_proofs(real_blobs: Any, proven: list[Candidate]) -> None:
-    assert check(list(real_blobs), proven, list(real_blobs)).problems == ()
+def test_by_proofs(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
+    assert check(recorded_blobs, proven, recorded_blobs).problems == ()
 
 
-def test_by_commitments_in_any_order(real_blobs: Any, committed: list[Candidate]) -> None:
-    assert check(list(real_blobs), committed[::-1], list(real_blobs)).problems == ()
+def test_by_commitments_in_any_order(recorded_blobs: RecordedBlobs, committed: list[OfferedBlob]) -> None:
+    assert check(recorded_blobs, committed[::-1], recorded_blobs).problems == ()
 
 
-def test_without_commitments(real_blobs: Any) -> None:
-    bare = [Candidate(real.blob, None, None) for real in real_blobs[:2]]
-    assert check(list(real_blobs[:2]), bare, list(real_blobs[:2])).problems == ()
+def test_without_commitments(recorded_blobs: RecordedBlobs) -> None:
+    bare = [OfferedBlob(recorded.blob, None, None) for recorded in recorded_blobs[:2]]
+    assert check(recorded_blobs[:2], bare, recorded_blobs[:2]).problems == ()
 
 
-def test_blobs_paired_with_each_others_commitments_are_found_all_the_same(real_blobs: Any) -> None:
+def test_blobs_paired_with_each_others_commitments_are_found(recorded_blobs: RecordedBlobs) -> None:
     crossed = [
-        Candidate(real_blobs[1].blob, real_blobs[0].commitment, None),
-        Candidate(real_blobs[0].blob, real_blobs[1].commitment, None),
+        OfferedBlob(recorded_blobs[1].blob, recorded_blobs[0].commitment, None),
+        OfferedBlob(recorded_blobs[0].blob, recorded_blobs[1].commitment, None),
     ]
-    assert check(list(real_blobs[:2]), crossed, list(real_blobs[:2])).problems == ()
+    assert check(recorded_blobs[:2], crossed, recorded_blobs[:2]).problems == ()
 
 
-def test_a_bad_blob_is_named_and_the_others_are_had(real_blobs: Any, proven: list[Candidate]) -> None:
+def test_a_bad_blob_is_reported_and_the_others_are_found(
+    recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]
+) -> None:
     for has_proofs in (True, False):
-        offered = [Candidate(each.blob, each.commitment, each.proof if has_proofs else None) for each in proven[:3]]
-        offered[1] = Candidate(spoiled(offered[1].blob), offered[1].commitment, offered[1].proof)
-        verified = check(list(real_blobs[:3]), offered, [real_blobs[0], real_blobs[2]])
-        wrong = kzg.versioned_hash(kzg.commitment_of(offered[1].blob))
+        offered = [OfferedBlob(each.blob, each.commitment, each.proof if has_proofs else None) for each in proven[:3]]
+        offered[1] = OfferedBlob(altered(offered[1].blob), offered[1].commitment, offered[1].proof)
+        verified = check(recorded_blobs[:3], offered, [recorded_blobs[0], recorded_blobs[2]])
+        wrong = kzg.versioned_hash(kzg.blob_to_commitment(offered[1].blob))
         assert verified.problems == (f"a blob has the hash 0x{wrong.hex()}, which was not asked for",)
 
 
-def test_a_right_blob_with_a_wrong_proof_is_taken(real_blobs: Any, proven: list[Candidate]) -> None:
-    offered = [Candidate(proven[0].blob, proven[0].commitment, proven[1].proof)]
-    assert check([real_blobs[0]], offered, [real_blobs[0]]).problems == ()
+def test_a_right_blob_with_a_wrong_proof_is_taken(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
+    offered = [OfferedBlob(proven[0].blob, proven[0].commitment, proven[1].proof)]
+    assert check([recorded_blobs[0]], offered, [recorded_blobs[0]]).problems == ()
 
 
-def test_blobs_that_nobody_asked_for(real_blobs: Any, proven: list[Candidate]) -> None:
-    verified = check([real_blobs[0]], [proven[1]], [])
+def test_blobs_that_were_not_requested(recorded_blobs: RecordedBlobs, proven: list[OfferedBlob]) -> None:
+    verified = check([recorded_blobs[0]], [proven[1]], [])
     assert "which was not asked for" in verified.problems[0]
-    assert check([real_blobs[0]], proven[:2], [real_blobs[0]]).problems == ()
+    assert check([recorded_blobs[0]], proven[:2], [recorded_blobs[0]]).problems == ()
     assert check([], [], []).problems == ()
 
 
-def test_elements_that_are_no_field_elements(real_blobs: Any) -> None:
-    for commitment in (None, real_blobs[0].commitment):
-        verified = check([real_blobs[0]], [Candidate(NOT_CANONICAL, commitment, None)], [])
+def test_elements_that_are_no_field_elements(recorded_blobs: RecordedBlobs) -> None:
+    for commitment in (None, recorded_blobs[0].commitment):
+        verified = check([recorded_blobs[0]], [OfferedBlob(NOT_CANONICAL, commitment, None)], [])
         assert verified.problems == ("a blob has an element that is no field element, or a wrong size",)
-    assert check([real_blobs[0]], [Candidate(b"", real_blobs[0].commitment, b"")], []).problems
+    assert check([recorded_blobs[0]], [OfferedBlob(b"", recorded_blobs[0].commitment, b"")], []).problems
 
 
 def test_authentic_blobs_of_another_encoding_are_refused_by_rule(sidecars_json: bytes) -> None:
     texts = [each["kzg_commitment"] for each in orjson.loads(sidecars_json)["data"]]
     hashes = tuple(kzg.versioned_hash(bytes.fromhex(text[2:])) for text in texts)
-    verified = run(VerifyBlobs(hashes, sidecars(sidecars_json, hashes)))
+    verified = run(VerifyBlobs(hashes, parse_sidecars(sidecars_json, hashes)))
     assert {content.hash for content in verified.contents} == set(hashes)
     assert {(content.data, content.refused) for content in verified.contents} == {(None, "BL1")}

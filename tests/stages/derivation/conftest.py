@@ -35,7 +35,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
-from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, config_of_block
+from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, system_config_of_block
 from rollup_node.stages.protocol.types import (
     BlobRef,
     BlockId,
@@ -106,7 +106,7 @@ class Recording:
     def config_of(self, number: int) -> SystemConfig:
         """The system config that stands in a recorded L2 block."""
         block = self.l2_blocks[number]
-        return config_of_block(
+        return system_config_of_block(
             self.config,
             number=number,
             block_hash=block.ref.hash,

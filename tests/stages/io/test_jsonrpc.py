@@ -1,8 +1,8 @@
-"""The JSON-RPC client against endpoints that behave, and against ones that do not."""
+"""The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pytest
@@ -14,37 +14,32 @@ from rollup_node.stages.io.jsonrpc import (
     LARGE_BODY,
     EndpointError,
     JsonRpcClient,
+    RateLimiter,
     RpcFailure,
-    TokenBucket,
     endpoint_name,
 )
+from tests.support.http_listener import Handler, app_for_every_path, listening
+from tests.support.stage_runner import run_within
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
 
 
 def reply(result: Any, request_id: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
-def against(handler: Handler, use: Callable[[JsonRpcClient], Awaitable[Any]], **options: Any) -> Any:
-    """Runs `use` with a client of a server on a free port of the loopback."""
+def with_client(handler: Handler, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
+    """Runs `use` with the client of a server that answers by this handler."""
 
-    async def run() -> Any:
-        app = web.Application()
-        app.router.add_post("/{path:.*}", handler)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        client = JsonRpcClient(f"http://127.0.0.1:{port}/secret-key", **options)
-        try:
-            return await use(client)
-        finally:
-            await client.close()
-            await runner.cleanup()
+    async def main() -> T:
+        async with listening(app_for_every_path(handler)) as (url,):
+            client = JsonRpcClient(f"{url}/secret-key", **options)
+            try:
+                return await use(client)
+            finally:
+                await client.close()
 
-    return asyncio.run(run())
+    return run_within(60, main)
 
 
 async def echo(request: web.Request) -> web.Response:
@@ -64,14 +59,14 @@ def answering(body: bytes, status: int = 200, **headers: str) -> Handler:
 
 def failure_of(handler: Handler, **options: Any) -> EndpointError:
     with pytest.raises(EndpointError) as caught:
-        against(handler, lambda client: client.call("eth_chainId"), **options)
+        with_client(handler, lambda client: client.call("eth_chainId"), **options)
     assert "secret-key" not in str(caught.value)
     assert str(caught.value).startswith("127.0.0.1:")
     return caught.value
 
 
 def test_a_call_gives_its_result() -> None:
-    assert against(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
+    assert with_client(echo, lambda client: client.call("eth_x", "0x1", True)) == ["eth_x", ["0x1", True]]
 
 
 def test_an_error_object_is_an_rpc_failure() -> None:
@@ -80,15 +75,15 @@ def test_an_error_object_is_an_rpc_failure() -> None:
     )
     for status in (200, 400):
         with pytest.raises(RpcFailure) as caught:
-            against(answering(body, status), lambda client: client.call("eth_x"))
+            with_client(answering(body, status), lambda client: client.call("eth_x"))
         assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "header not found", 7)
         with pytest.raises(RpcFailure):
-            against(answering(body, status), lambda client: client.call_raw("eth_x"))
+            with_client(answering(body, status), lambda client: client.call_raw("eth_x"))
 
 
 def test_a_raw_call_gives_the_whole_body() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"result":"' + b"0" * 5000 + b'"}'
-    assert against(answering(body), lambda client: client.call_raw("eth_x")) == body
+    assert with_client(answering(body), lambda client: client.call_raw("eth_x")) == body
 
 
 def test_a_batch_is_split_and_matched_by_id() -> None:
@@ -99,7 +94,7 @@ def test_a_batch_is_split_and_matched_by_id() -> None:
         return await echo(request)
 
     calls = [("eth_x", [i]) for i in range(7)]
-    results = against(handler, lambda client: client.batch(calls), max_batch=3)
+    results = with_client(handler, lambda client: client.batch(calls), max_batch=3)
     assert results == [["eth_x", [i]] for i in range(7)]
     assert sorted(sizes) == [1, 3, 3]
 
@@ -110,7 +105,7 @@ def test_a_batch_keeps_failures_in_place() -> None:
         answers = [reply(1, calls[0]["id"]), {"id": calls[1]["id"], "error": {"code": 3, "message": "no"}}]
         return web.json_response(answers)
 
-    first, second = against(handler, lambda client: client.batch([("a", []), ("b", [])]))
+    first, second = with_client(handler, lambda client: client.batch([("a", []), ("b", [])]))
     assert first == 1
     assert isinstance(second, RpcFailure)
     assert second.message == "no"
@@ -118,13 +113,13 @@ def test_a_batch_keeps_failures_in_place() -> None:
 
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
-        against(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
+        with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
 
 
 def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
     body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32005, "message": "batch too large"}})
     with pytest.raises(RpcFailure, match="batch too large"):
-        against(answering(body), lambda client: client.batch([("a", [])]))
+        with_client(answering(body), lambda client: client.batch([("a", [])]))
 
 
 @pytest.mark.parametrize(
@@ -140,13 +135,13 @@ def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
         (b"", 302, "HTTP status 302"),
     ],
 )
-def test_answers_that_are_not_json_rpc(body: bytes, status: int, text: str) -> None:
+def test_responses_that_are_not_json_rpc(body: bytes, status: int, text: str) -> None:
     error = failure_of(answering(body, status))
     assert text in str(error)
     assert error.status == (None if status == 200 else status)
 
 
-def test_too_many_requests_carries_the_pause_asked_for() -> None:
+def test_retry_after_is_kept() -> None:
     body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
     assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
     assert failure_of(answering(body, 429, Retry_After="Wed, 21 Oct 2015")).retry_after is None
@@ -161,7 +156,7 @@ def test_a_slow_endpoint_times_out() -> None:
     assert "no answer within 0.05 s" in str(failure_of(handler, timeout=0.05))
 
 
-def test_a_huge_answer_is_cut_off() -> None:
+def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
 
 
@@ -189,7 +184,7 @@ def test_an_idle_connection_closed_by_the_server_is_replaced() -> None:
     async def use(client: JsonRpcClient) -> list[Any]:
         return [await client.call("eth_x", i) for i in range(3)]
 
-    assert against(handler, use) == [["eth_x", [i]] for i in range(3)]
+    assert with_client(handler, use) == [["eth_x", [i]] for i in range(3)]
     assert len(seen) == 4
 
 
@@ -205,7 +200,7 @@ def test_headers_are_made_for_each_request() -> None:
         await client.call("a")
         await client.call("b")
 
-    against(handler, use, headers=lambda: {"Authorization": next(tokens)})
+    with_client(handler, use, headers=lambda: {"Authorization": next(tokens)})
     assert seen == ["one", "two"]
 
 
@@ -228,7 +223,7 @@ def test_concurrency_is_bounded() -> None:
         async with asyncio.timeout(30):
             await asyncio.gather(*(client.call("a", i) for i in range(12)))
 
-    against(handler, use, max_concurrency=3)
+    with_client(handler, use, max_concurrency=3)
     assert highest == 3
 
 
@@ -240,7 +235,7 @@ def test_the_first_error_of_a_batch_cancels_the_rest() -> None:
         return web.Response()
 
     with pytest.raises(EndpointError, match="status 500"):
-        against(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
+        with_client(handler, lambda client: client.batch([("a", [])] * 3), max_batch=2)
 
 
 def test_endpoint_names_show_no_credentials() -> None:
@@ -250,9 +245,9 @@ def test_endpoint_names_show_no_credentials() -> None:
     assert endpoint_name("http://[") == "malformed endpoint"
 
 
-def test_no_rate_means_no_waiting() -> None:
-    bucket = TokenBucket(0, 20)
-    assert [bucket.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
+def test_a_rate_of_0_is_no_limit() -> None:
+    limiter = RateLimiter(0, 20)
+    assert [limiter.take(1000, 0.0) for _ in range(3)] == [0.0, 0.0, 0.0]
 
 
 @given(
@@ -260,15 +255,13 @@ def test_no_rate_means_no_waiting() -> None:
     burst=st.integers(1, 50),
     takes=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 3)), min_size=1, max_size=40),
 )
-def test_a_bucket_never_lets_more_through_than_rate_and_burst(
-    rate: float, burst: int, takes: list[tuple[int, float]]
-) -> None:
-    bucket = TokenBucket(rate, burst)
+def test_no_more_calls_pass_than_rate_and_burst(rate: float, burst: int, takes: list[tuple[int, float]]) -> None:
+    limiter = RateLimiter(rate, burst)
     now = 0.0
     passed = 0
     for count, pause in takes:
         now += pause
-        now += bucket.take(count, now)
+        now += limiter.take(count, now)
         passed += count
         assert passed <= burst + rate * now + 1e-6
 
@@ -284,5 +277,5 @@ def test_large_requests_arrive_whole(size: int) -> None:
         call = orjson.loads(await request.content.read())
         return web.json_response(reply(call["params"] == [text], call["id"]))
 
-    assert against(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
+    assert with_client(handle, lambda client: client.call("engine_newPayloadV4", text)) is True
     assert lengths[0] is not None and int(lengths[0]) > size

@@ -1,4 +1,4 @@
-"""Real L1 blocks in the forms in which endpoints give them."""
+"""Recorded L1 blocks in the forms in which endpoints return them."""
 
 import copy
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from rollup_node.stages.l1.filter import Filter
-from rollup_node.tools.recorded.chain import Recording
+from rollup_node.stages.l1.filter import L1Filter
+from rollup_node.tools.recorded.recording import Recording
 
-OP_SEPOLIA = Filter(
+OP_SEPOLIA = L1Filter(
     chain_id=11_155_111,
     inbox=bytes.fromhex("ff00000000000000000000000000000011155420"),
     deposit_contract=bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc"),
@@ -20,7 +20,7 @@ OP_SEPOLIA = Filter(
 
 
 @pytest.fixture(scope="session")
-def rules() -> Filter:
+def l1_filter() -> L1Filter:
     """OP Sepolia's filter."""
     return OP_SEPOLIA
 
@@ -33,17 +33,17 @@ def recording(shared_data: Path) -> Recording:
 
 @pytest.fixture
 def block_json(recording: Recording) -> Callable[[int], Any]:
-    """A block by number as eth_getBlockByNumber gives it; free to be spoiled."""
+    """A block by number as eth_getBlockByNumber returns it; a copy that a test may change."""
     return lambda number: copy.deepcopy(recording.block(number).block(True))
 
 
 @pytest.fixture
 def receipts_json(recording: Recording) -> Callable[[int], Any]:
-    """A block's receipts by its number as eth_getBlockReceipts gives them; free to be spoiled."""
+    """A block's receipts by its number as eth_getBlockReceipts returns them; a copy that a test may change."""
     return lambda number: copy.deepcopy(recording.block(number).receipts_json())
 
 
 @pytest.fixture(scope="session")
-def answer() -> Callable[[Any], bytes]:
-    """A JSON-RPC answer with a result."""
+def response_body() -> Callable[[Any], bytes]:
+    """A JSON-RPC response with a result."""
     return lambda result: orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})

@@ -1,4 +1,4 @@
-"""Attributes: origins, order of transactions, fields by fork, and the config that stands in the block after."""
+"""Payload attributes: L1 origins, order of transactions, fields by fork, and the config read back from their block."""
 
 import gzip
 import itertools
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import attributes as builder
 from rollup_node.stages.protocol.addresses import SEQUENCER_FEE_VAULT
 from rollup_node.stages.protocol.attributes import (
-    DepositsRefusedError,
-    L1InfoRefusedError,
+    L1InfoCreationError,
     OriginMismatchError,
-    Prepared,
-    config_after,
+    PreparedAttributes,
+    UndecodableDepositsError,
     prepare_attributes,
+    system_config_after,
 )
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, is_deposit
@@ -32,11 +32,12 @@ from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.system_config import (
     CONFIG_UPDATE_TOPIC,
-    config_of_block,
     packed_scalar,
+    system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20
 CONFIG = SystemConfig(b"\x01" * 20, ZERO_HASH, packed_scalar(11, 12), 30_000_000)
@@ -45,27 +46,21 @@ PARENT = L2BlockRef(b"\x20" * 32, 49, b"\x21" * 32, 1_800_000_098, BlockId(100, 
 TIME = PARENT.timestamp + 2
 
 
-def chain(*forks: str, at: int = 0, keep: bool = False, **times: int) -> RollupConfig:
-    return RollupConfig(
+def chain(**fork_times: int) -> RollupConfig:
+    return msgspec.structs.replace(
+        PLAIN_ROLLUP,
         genesis=Genesis(BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 1_800_000_000, CONFIG),
-        block_time=2,
-        max_sequencer_drift=600,
-        seq_window_size=10,
-        channel_timeout=300,
-        l1_chain_id=1,
-        l2_chain_id=10,
-        fork_times={fork: 0 for fork in forks} | times,
-        batch_inbox=b"\x03" * 20,
+        fork_times=fork_times,
         deposit_contract=PORTAL,
         l1_system_config=L1_CONFIG,
         chain_op_config=ChainOpConfig(6, 50, 250),
-        keep_karst_upgrade_gas=keep,
     )
 
 
 def until(fork: str, time: int = 0, **changes: Any) -> RollupConfig:
-    names = FORK_NAMES[1 : FORK_NAMES.index(fork)]
-    return msgspec.structs.replace(chain(*names, **{fork: time}), **changes)
+    """A chain with all forks up to this one from genesis on, but the last from `time` on."""
+    earlier = {name: 0 for name in FORK_NAMES[1 : FORK_NAMES.index(fork)]}
+    return msgspec.structs.replace(chain(**earlier, **{fork: time}), **changes)
 
 
 def epoch(number: int = 101, block_hash: bytes = NEW_ORIGIN, **changes: Any) -> L1Header:
@@ -83,7 +78,7 @@ def prepared(
     deposits: tuple[Log, ...] = (),
     updates: tuple[Log, ...] = (),
     parent: L2BlockRef = PARENT,
-) -> Prepared:
+) -> PreparedAttributes:
     return prepare_attributes(config, L1_CHAINS[1], parent, system, origin, deposits, updates)
 
 
@@ -98,10 +93,9 @@ def update(kind: int, value: int) -> Log:
     return Log(L1_CONFIG, topics, b"".join(number.to_bytes(32, "big") for number in (32, 32, value)), 0)
 
 
-def test_inside_an_epoch_logs_do_not_count() -> None:
+def test_within_an_epoch_logs_do_not_count() -> None:
     config = until("jovian")
-    logs = {"deposits": (portal_log(5, 1),), "updates": (update(2, 9),)}
-    found, system = prepared(config, **logs)
+    found, system = prepared(config, deposits=(portal_log(5, 1),), updates=(update(2, 9),))
     assert len(found.transactions) == 1
     assert (found.gas_limit, system) == (30_000_000, CONFIG)
     info = l1_info_of_block(found.transactions, L1InfoFormat.JOVIAN)
@@ -153,7 +147,7 @@ def test_an_l1_without_beacon_root_gives_the_zero_hash() -> None:
     assert l1_info_of_block(found.transactions, L1InfoFormat.ECOTONE).blob_base_fee == 1
 
 
-def test_before_regolith_the_info_transaction_is_a_system_one() -> None:
+def test_before_regolith_the_l1_attributes_deposit_is_a_system_transaction() -> None:
     found = prepared(chain(regolith=TIME + 2)).attributes
     first = decode_deposit(found.transactions[0])
     assert (first.gas, first.is_system) == (150_000_000, True)
@@ -169,6 +163,7 @@ def test_before_regolith_the_info_transaction_is_a_system_one() -> None:
     ],
 )
 def test_origins_that_do_not_follow_reset(origin: L1Header, text: str) -> None:
+    """[ATT5, ATT6, ATT7]"""
     with pytest.raises(OriginMismatchError) as raised:
         prepared(until("jovian"), origin)
     assert text in str(raised.value)
@@ -179,9 +174,9 @@ def test_an_origin_of_the_same_time_is_allowed_and_numbers_may_jump() -> None:
     assert prepared(until("jovian"), epoch(105, timestamp=TIME)).attributes.timestamp == TIME
 
 
-def test_bad_deposits_are_critical_and_named() -> None:
+def test_undecodable_deposits_are_critical_and_named() -> None:
     bad = tuple(Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9))
-    with pytest.raises(DepositsRefusedError) as raised:
+    with pytest.raises(UndecodableDepositsError) as raised:
         prepared(until("jovian"), epoch(), deposits=(portal_log(5, 1), *bad))
     assert [each.log_index for each in raised.value.failures] == [3, 9]
     assert isinstance(raised.value, CriticalError)
@@ -195,25 +190,25 @@ LOGS = st.lists(
 
 
 @given(LOGS, LOGS, st.sampled_from(FORK_NAMES[1:]))
-def test_no_logs_whatever_end_in_anything_but_a_named_error(deposits: Any, updates: Any, fork: str) -> None:
+def test_no_logs_raise_another_error(deposits: list[Log], updates: list[Log], fork: str) -> None:
     config = until(fork)
     try:
         built = prepared(config, epoch(), deposits=tuple(deposits), updates=tuple(updates)).attributes
-    except (DepositsRefusedError, L1InfoRefusedError):
+    except (UndecodableDepositsError, L1InfoCreationError):
         return
     assert is_deposit(built.transactions[0])
-    assert config_after(config, built, 50).batcher == CONFIG.batcher or updates
+    assert system_config_after(config, built, 50).batcher == CONFIG.batcher or updates
 
 
 def test_an_unreadable_scalar_is_critical_from_ecotone_on() -> None:
     strange = msgspec.structs.replace(CONFIG, scalar=b"\x02" + bytes(31))
-    with pytest.raises(L1InfoRefusedError, match="failed to create l1InfoTx"):
+    with pytest.raises(L1InfoCreationError, match="failed to create l1InfoTx"):
         prepared(until("ecotone"), system=strange)
     assert prepared(until("delta"), system=strange).config == strange
     assert prepared(until("ecotone", TIME), system=strange).config == strange, "its activation block is of the old form"
 
 
-def test_pectra_correction_reaches_the_info_transaction() -> None:
+def test_the_pectra_correction_reaches_the_l1_attributes() -> None:
     config = until("jovian")
     corrected = msgspec.structs.replace(config, pectra_blob_schedule_time=TIME + 100)
     fees = [
@@ -234,14 +229,14 @@ def test_upgrade_transactions_come_after_the_deposits(fork: str) -> None:
     assert prepared(until(fork, TIME - 2)).attributes.gas_limit == 30_000_000
 
 
-def test_linked_chains_send_two_more_in_lagoon() -> None:
+def test_chains_with_others_in_the_dependency_set_send_two_more_in_lagoon() -> None:
     bundle = load_bundle("lagoon")
     found = prepared(until("lagoon", TIME, dependency_set_size=2)).attributes
     assert found.transactions[1:] == (*bundle.linked_before, *bundle.transactions, *bundle.linked_after)
     assert found.gas_limit == 30_000_000 + 60_653_172
 
 
-def test_batch_transactions_come_last_and_are_left_out_again() -> None:
+def test_batch_transactions_come_last_and_deposits_only_removes_them() -> None:
     template = prepared(until("ecotone", TIME)).attributes
     full = builder.with_transactions(template, [b"\x02a", b"", b"\xf8"])
     assert full.transactions == (*template.transactions, b"\x02a", b"", b"\xf8")
@@ -251,7 +246,7 @@ def test_batch_transactions_come_last_and_are_left_out_again() -> None:
     assert builder.is_deposits_only(msgspec.structs.replace(template, transactions=()))
 
 
-# --- the config that stands in the block ---------------------------------------------------------------------------
+# --- the config that is read back from the block -------------------------------------------------------------------
 
 ODD = SystemConfig(
     batcher=b"\x02" * 20,
@@ -266,16 +261,16 @@ ODD = SystemConfig(
 
 
 def after(config: RollupConfig, system: SystemConfig = ODD) -> SystemConfig:
-    return config_after(config, prepared(config, system=system).attributes, PARENT.number + 1)
+    return system_config_after(config, prepared(config, system=system).attributes, PARENT.number + 1)
 
 
-def test_a_settled_chain_keeps_everything_but_unused_bytes() -> None:
+def test_after_all_forks_only_unused_bytes_are_lost() -> None:
     kept = msgspec.structs.replace(ODD, operator_fee_params=(6 << 64 | 7).to_bytes(32, "big"))
     assert after(until("jovian")) == kept
     assert after(until("jovian"), kept) == kept
 
 
-def test_zeros_come_back_as_the_constants() -> None:
+def test_zeros_are_read_back_as_the_constants() -> None:
     found = after(until("jovian"), CONFIG)
     assert found.eip1559_params == bytes.fromhex("000000fa00000006")
     assert found.da_footprint_gas_scalar == 400
@@ -291,7 +286,8 @@ def test_zeros_come_back_as_the_constants() -> None:
         (until("isthmus"), {}),
     ],
 )
-def test_what_a_block_cannot_carry_is_forgotten(config: RollupConfig, lost: dict[str, Any]) -> None:
+def test_values_that_a_block_cannot_carry_are_lost(config: RollupConfig, lost: dict[str, Any]) -> None:
+    """[SYS40 to SYS44]"""
     expected = msgspec.structs.replace(
         ODD,
         **{"operator_fee_params": (6 << 64 | 7).to_bytes(32, "big"), "min_base_fee": 0, "da_footprint_gas_scalar": 0}
@@ -305,7 +301,7 @@ def test_jovian_activation_keeps_the_minimum_but_not_the_footprint() -> None:
     assert (found.min_base_fee, found.da_footprint_gas_scalar) == (8, 0)
 
 
-def test_upgrade_gas_is_gone_after_the_activation_block() -> None:
+def test_upgrade_gas_is_subtracted_after_the_activation_block() -> None:
     assert after(until("karst", TIME)).gas_limit == 5_000_000
     assert after(until("karst", TIME, keep_karst_upgrade_gas=True)).gas_limit == 5_000_000 + 55_370_657
     assert after(until("lagoon", TIME, keep_karst_upgrade_gas=True)).gas_limit == 5_000_000
@@ -313,8 +309,8 @@ def test_upgrade_gas_is_gone_after_the_activation_block() -> None:
 
 def test_v0_scalars_become_v1_and_words_stay_before_ecotone() -> None:
     v0 = msgspec.structs.replace(CONFIG, scalar=(684000).to_bytes(32, "big"), overhead=b"\x05" * 32)
-    settled = after(until("ecotone"), v0)
-    assert (settled.scalar, settled.overhead) == (packed_scalar(684000, 0), ZERO_HASH)
+    found = after(until("ecotone"), v0)
+    assert (found.scalar, found.overhead) == (packed_scalar(684000, 0), ZERO_HASH)
     old = after(until("delta"), v0)
     assert (old.scalar, old.overhead) == (v0.scalar, v0.overhead)
     padded = msgspec.structs.replace(CONFIG, scalar=b"\x00\x01" + bytes(30))
@@ -324,10 +320,10 @@ def test_v0_scalars_become_v1_and_words_stay_before_ecotone() -> None:
 def test_holocene_needs_the_constants_of_the_chain() -> None:
     config = until("holocene", chain_op_config=None)
     with pytest.raises(CriticalError, match="chain_op_config"):
-        config_after(config, prepared(config).attributes, 50)
+        system_config_after(config, prepared(config).attributes, 50)
 
 
-def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
+def test_recorded_blocks_of_op_sepolia(shared_data: Path) -> None:
     folder = shared_data / "op_sepolia_replay"
     blocks = json.loads((folder / "l2_blocks.json").read_bytes())
     lines = gzip.decompress((folder / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
@@ -342,7 +338,7 @@ def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
         reference = L2BlockRef(
             parent_hash, parent.number, parent.parent_hash, parent.timestamp, info.origin, info.sequence_number
         )
-        system = config_of_block(
+        system = system_config_of_block(
             config,
             number=parent.number,
             block_hash=parent_hash,
@@ -364,4 +360,4 @@ def test_real_blocks_of_op_sepolia(shared_data: Path) -> None:
             header.gas_limit,
         )
         assert (found.parent_beacon_root, found.fee_recipient) == (header.parent_beacon_root, header.miner)
-        assert config_after(config, found, header.number) == system
+        assert system_config_after(config, found, header.number) == system

@@ -1,4 +1,4 @@
-"""derivation-rules 4.4, by its conformance ids, and real blobs."""
+"""The blob encoding by its conformance ids [BL1 to BL8], and recorded blobs."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def test_any_data_comes_back(data: bytes, times: int) -> None:
     assert decode_blob(encode_blob(data)) == data
 
 
-def test_real_blobs(shared_data: Path) -> None:
+def test_recorded_blobs(shared_data: Path) -> None:
     blobs = sorted((shared_data / "op_sepolia_replay").glob("blob_*.bin"))
     assert len(blobs) == 6
     for path in blobs:

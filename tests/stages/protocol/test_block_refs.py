@@ -1,4 +1,4 @@
-"""L2 blocks: references, sealed payloads, JSON-RPC blocks."""
+"""L2 blocks: references, sealed payloads, JSON-RPC blocks [ATT43 to ATT45, HSH17]."""
 
 import json
 from pathlib import Path
@@ -8,35 +8,29 @@ import msgspec
 import pytest
 
 from rollup_node.stages.protocol import block_refs
+from rollup_node.stages.protocol.block_hash import payload_block_hash, payload_header
 from rollup_node.stages.protocol.block_refs import BlockError
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import Genesis, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.hashes import payload_block_hash, payload_header
-from rollup_node.stages.protocol.headers import _FIELDS, decode_header
+from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
+from rollup_node.tools.devnet.chain.responses import header_json
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
-CONFIG = RollupConfig(
+CONFIG = msgspec.structs.replace(
+    PLAIN_ROLLUP,
     genesis=Genesis(
         BlockId(1, b"\x01" * 32),
         BlockId(40, b"\x02" * 32),
         1000,
         SystemConfig(b"\x03" * 20, ZERO_HASH, ZERO_HASH, 30_000_000),
     ),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=10,
-    channel_timeout=300,
-    l1_chain_id=1,
-    l2_chain_id=10,
     fork_times={name: 0 for name in FORK_NAMES[: FORK_NAMES.index("granite") + 1]},
-    batch_inbox=b"\x03" * 20,
-    deposit_contract=b"\x04" * 20,
-    l1_system_config=b"\x05" * 20,
 )
 INFO = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20, base_fee_scalar=3, blob_base_fee_scalar=4, blob_base_fee=1)
 FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, is_system=False)
@@ -93,12 +87,7 @@ def deposit_json() -> dict[str, Any]:
 
 
 def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
-    header = msgspec.structs.asdict(payload_header(payload))
-    found: dict[str, Any] = {}
-    for attribute, name, _, _ in _FIELDS:
-        value = header[attribute]
-        if value is not None:
-            found[name] = hex(value) if isinstance(value, int) else "0x" + value.hex()
+    found = header_json(payload_header(payload))
     return found | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
 
 
@@ -106,22 +95,22 @@ REF = L2BlockRef(PAYLOAD.block_hash, 41, b"\x11" * 32, 1002, BlockId(5, b"\x08" 
 
 
 def test_references_of_payloads() -> None:
-    assert block_refs.block_ref_of_payload(CONFIG, PAYLOAD) == REF
+    assert block_refs.l2_ref_of_payload(CONFIG, PAYLOAD) == REF
     genesis = changed(block_number=40, block_hash=b"\x02" * 32, transactions=())
-    assert block_refs.block_ref_of_payload(CONFIG, genesis) == L2BlockRef(
+    assert block_refs.l2_ref_of_payload(CONFIG, genesis) == L2BlockRef(
         b"\x02" * 32, 40, b"\x11" * 32, 1002, CONFIG.genesis.l1, 0
     )
 
 
-def test_a_foreign_genesis_is_refused() -> None:
+def test_another_genesis_block_is_refused() -> None:
     with pytest.raises(BlockError, match="expected L2 genesis hash"):
-        block_refs.block_ref_of_payload(CONFIG, changed(block_number=40))
+        block_refs.l2_ref_of_payload(CONFIG, changed(block_number=40))
     with pytest.raises(BlockError, match="expected L2 genesis hash"):
         block_refs.l2_ref_from_json(CONFIG, block_json() | {"number": "0x28"})
 
 
 def test_the_config_of_a_payload() -> None:
-    found = block_refs.config_of_payload(CONFIG, PAYLOAD)
+    found = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
     assert found == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
 
 
@@ -138,19 +127,17 @@ def test_the_config_of_a_payload() -> None:
         ((l1_info_deposit(INFO, L1InfoFormat.BEDROCK, False), USER), "ecotone L1 info"),
     ],
 )
-def test_sealed_payloads_that_are_no_block(transactions: tuple[bytes, ...], text: str) -> None:
-    assert text in (block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) or "")
+def test_invalid_sealed_payloads(transactions: tuple[bytes, ...], text: str) -> None:
+    assert text in (block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) or "")
 
 
 @pytest.mark.parametrize("transactions", [(FIRST,), (FIRST, FIRST), (FIRST, USER, USER), (FIRST, FIRST, USER)])
-def test_sealed_payloads_that_pass(transactions: tuple[bytes, ...]) -> None:
-    assert block_refs.sealed_problem(CONFIG, changed(transactions=transactions)) is None
+def test_valid_sealed_payloads(transactions: tuple[bytes, ...]) -> None:
+    assert block_refs.sealed_payload_error(CONFIG, changed(transactions=transactions)) is None
 
 
 def test_references_from_json() -> None:
     assert block_refs.l2_ref_from_json(CONFIG, block_json()) == REF
-    found = block_refs.l1_ref_from_json(block_json() | {"transactions": []})
-    assert (found.hash, found.number, found.parent_hash, found.timestamp) == (REF.hash, 41, b"\x11" * 32, 1002)
 
 
 def test_payloads_from_json() -> None:
@@ -183,13 +170,13 @@ def test_payloads_of_older_forks_from_json() -> None:
         ({"stateRoot": "0x00"}, "malformed block: stateRoot"),
     ],
 )
-def test_json_that_is_no_payload(changes: dict[str, Any], text: str) -> None:
+def test_invalid_json_blocks(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(BlockError) as raised:
         block_refs.payload_from_block_json(block_json() | changes)
     assert text in str(raised.value)
 
 
-def test_without_verification_the_hash_is_taken_as_given() -> None:
+def test_without_verify_the_hash_is_not_checked() -> None:
     found = block_refs.payload_from_block_json(block_json() | {"gasUsed": "0x1"}, verify=False)
     assert (found.gas_used, found.block_hash) == (1, PAYLOAD.block_hash)
 
@@ -204,9 +191,8 @@ def test_json_without_l1_info_has_no_reference(transactions: Any) -> None:
 
 
 @pytest.mark.parametrize("block", [None, [], "0x", 7])
-def test_what_is_no_block(block: Any) -> None:
+def test_other_values_than_blocks(block: Any) -> None:
     for read in (
-        block_refs.l1_ref_from_json,
         block_refs.payload_from_block_json,
         lambda found: block_refs.l2_ref_from_json(CONFIG, found),
     ):
@@ -214,7 +200,7 @@ def test_what_is_no_block(block: Any) -> None:
             read(block)
 
 
-def test_real_blocks_hash_as_payloads(shared_data: Path) -> None:
+def test_recorded_blocks_hash_as_payloads(shared_data: Path) -> None:
     for block in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
         header = decode_header(bytes.fromhex(block["header_rlp"]))
         payload = block_refs.payload_of_header(
@@ -222,5 +208,5 @@ def test_real_blocks_hash_as_payloads(shared_data: Path) -> None:
         )
         assert payload_block_hash(payload) == payload.block_hash
         assert payload.withdrawals and payload.withdrawals_root is None
-        assert block_refs.sealed_problem(CONFIG, payload) is None
-        assert block_refs.block_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)
+        assert block_refs.sealed_payload_error(CONFIG, payload) is None
+        assert block_refs.l2_ref_of_payload(CONFIG, payload).l1_origin.number in (6582944, 6582945)

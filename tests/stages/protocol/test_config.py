@@ -5,31 +5,28 @@ import pytest
 
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
-CONFIG = RollupConfig(
-    genesis=Genesis(
-        BlockId(1, b"\x01" * 32), BlockId(105, b"\x02" * 32), 1000, SystemConfig(bytes(20), ZERO_HASH, ZERO_HASH, 1)
-    ),
-    block_time=2,
+GENESIS = Genesis(
+    BlockId(1, b"\x01" * 32), BlockId(105, b"\x02" * 32), 1000, SystemConfig(bytes(20), ZERO_HASH, ZERO_HASH, 1)
+)
+CONFIG = msgspec.structs.replace(
+    PLAIN_ROLLUP,
+    genesis=GENESIS,
     max_sequencer_drift=700,
-    seq_window_size=10,
     channel_timeout=200,
-    l1_chain_id=1,
-    l2_chain_id=10,
     fork_times={"regolith": 0, "granite": 500},
-    batch_inbox=bytes(20),
-    deposit_contract=bytes(20),
-    l1_system_config=bytes(20),
 )
 
 
-def test_block_numbers_follow_the_clock() -> None:
+def test_block_numbers_by_time() -> None:
+    """[CFG32]"""
     assert [CONFIG.block_number_at(time) for time in (1000, 1001, 1002, 1999)] == [105, 105, 106, 604]
     with pytest.raises(ValueError, match=r"did not reach genesis time \(1000\) yet"):
         CONFIG.block_number_at(999)
 
 
-def test_the_schedule_is_laid_once() -> None:
+def test_the_schedule_is_built_once() -> None:
     assert CONFIG.schedule() is CONFIG.schedule()
     copy = msgspec.msgpack.decode(msgspec.msgpack.encode(CONFIG), type=RollupConfig)
     assert copy == CONFIG and copy.schedule() is CONFIG.schedule()

@@ -1,4 +1,4 @@
-"""Every rule of the chain configuration check, by its text."""
+"""Every check of the rollup config by its text [CFG2 to CFG25]."""
 
 from typing import Any
 
@@ -87,13 +87,13 @@ def test_a_good_configuration_passes() -> None:
         ("fork_times", {"delta": 5, "regolith": 0}, "fork delta set (to 5), but prior fork canyon missing"),
     ],
 )
-def test_each_rule_has_its_text(path: str, value: Any, text: str) -> None:
+def test_each_check_has_its_text(path: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_config(changed(path, value))
     assert str(caught.value) == text
 
 
-def test_the_first_violation_is_the_one_named() -> None:
+def test_the_first_violated_check_is_reported() -> None:
     bad = msgspec.structs.replace(changed("block_time", 0), seq_window_size=0, batch_inbox=ZERO_ADDRESS)
     with pytest.raises(ConfigError, match=r"^block time cannot be 0$"):
         check_config(bad)

@@ -1,35 +1,26 @@
-"""Consolidation: each field alone makes a mismatch, and the order of the checks."""
+"""Consolidation: each field alone makes a mismatch, and the order of the checks [CON2 to CON23]."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import Field, differences, mismatch
+from rollup_node.stages.protocol.config import ChainOpConfig, RollupConfig
+from rollup_node.stages.protocol.consolidation import ComparedField, first_mismatch, mismatches
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 PARENT = b"\x01" * 32
 PARAMS = bytes.fromhex("0000000500000007")
 
 
 def chain(fork: str) -> RollupConfig:
-    return RollupConfig(
-        genesis=Genesis(BlockId(1, PARENT), BlockId(0, PARENT), 0, SystemConfig(bytes(20), ZERO_HASH, ZERO_HASH, 1)),
-        block_time=2,
-        max_sequencer_drift=600,
-        seq_window_size=10,
-        channel_timeout=300,
-        l1_chain_id=1,
-        l2_chain_id=10,
+    return msgspec.structs.replace(
+        PLAIN_ROLLUP,
         fork_times={name: 0 for name in FORK_NAMES[: FORK_NAMES.index(fork) + 1]},
-        batch_inbox=bytes(20),
-        deposit_contract=bytes(20),
-        l1_system_config=bytes(20),
         chain_op_config=ChainOpConfig(6, 50, 250),
     )
 
@@ -69,7 +60,8 @@ BLOCK: dict[str, Any] = {
 }
 BY_FORK: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {"regolith": ({}, {})}
 BY_FORK["canyon"] = ({"withdrawals": True}, {"withdrawals": True})
-BY_FORK["ecotone"] = tuple(each | {"parent_beacon_root": b"\x07" * 32} for each in BY_FORK["canyon"])  # type: ignore[assignment]
+BEACON_ROOT = {"parent_beacon_root": b"\x07" * 32}
+BY_FORK["ecotone"] = (BY_FORK["canyon"][0] | BEACON_ROOT, BY_FORK["canyon"][1] | BEACON_ROOT)
 BY_FORK["holocene"] = (
     BY_FORK["ecotone"][0] | {"eip1559_params": PARAMS},
     BY_FORK["ecotone"][1] | {"extra_data": b"\x00" + PARAMS},
@@ -81,9 +73,11 @@ BY_FORK["jovian"] = (
 )
 
 
-def compare(fork: str, attributes: dict[str, Any] | None = None, block: dict[str, Any] | None = None) -> Field | None:
+def compare(
+    fork: str, attributes: dict[str, Any] | None = None, block: dict[str, Any] | None = None
+) -> ComparedField | None:
     base_attributes, base_block = BY_FORK[fork]
-    found = mismatch(
+    found = first_mismatch(
         chain(fork),
         PayloadAttributes(**(ATTRIBUTES | base_attributes | (attributes or {}))),
         PARENT,
@@ -94,7 +88,7 @@ def compare(fork: str, attributes: dict[str, Any] | None = None, block: dict[str
 
 
 @pytest.mark.parametrize("fork", BY_FORK)
-def test_equal_ones_match(fork: str) -> None:
+def test_equal_blocks_match(fork: str) -> None:
     assert compare(fork) is None
 
 
@@ -102,59 +96,61 @@ def test_equal_ones_match(fork: str) -> None:
 @pytest.mark.parametrize(
     ("block", "field"),
     [
-        ({"parent_hash": b"\x09" * 32}, Field.PARENT_HASH),
-        ({"timestamp": 1001}, Field.TIMESTAMP),
-        ({"prev_randao": b"\x09" * 32}, Field.PREV_RANDAO),
-        ({"transactions": (b"\x7ea",)}, Field.TRANSACTION_COUNT),
-        ({"transactions": (b"\x7ea", b"\x02c")}, Field.TRANSACTION),
-        ({"transactions": (b"\x02b", b"\x7ea")}, Field.TRANSACTION),
-        ({"gas_limit": 30_000_001}, Field.GAS_LIMIT),
-        ({"fee_recipient": b"\x09" * 20}, Field.FEE_RECIPIENT),
-        ({"parent_beacon_root": b"\x09" * 32}, Field.BEACON_ROOT),
-        ({"extra_data": b"\x09"}, Field.EXTRA_DATA),
+        ({"parent_hash": b"\x09" * 32}, ComparedField.PARENT_HASH),
+        ({"timestamp": 1001}, ComparedField.TIMESTAMP),
+        ({"prev_randao": b"\x09" * 32}, ComparedField.PREV_RANDAO),
+        ({"transactions": (b"\x7ea",)}, ComparedField.TRANSACTION_COUNT),
+        ({"transactions": (b"\x7ea", b"\x02c")}, ComparedField.TRANSACTION),
+        ({"transactions": (b"\x02b", b"\x7ea")}, ComparedField.TRANSACTION),
+        ({"gas_limit": 30_000_001}, ComparedField.GAS_LIMIT),
+        ({"fee_recipient": b"\x09" * 20}, ComparedField.FEE_RECIPIENT),
+        ({"parent_beacon_root": b"\x09" * 32}, ComparedField.BEACON_ROOT),
+        ({"extra_data": b"\x09"}, ComparedField.EXTRA_DATA),
     ],
 )
-def test_each_difference_is_named(fork: str, block: dict[str, Any], field: Field) -> None:
+def test_each_mismatch_is_reported(fork: str, block: dict[str, Any], field: ComparedField) -> None:
     assert compare(fork, block=block) is field
 
 
 @pytest.mark.parametrize(
     ("fork", "attributes", "block", "field"),
     [
-        ("regolith", {"withdrawals": True}, {}, Field.WITHDRAWALS),
+        ("regolith", {"withdrawals": True}, {}, ComparedField.WITHDRAWALS),
         ("regolith", {}, {"withdrawals": True}, None),
-        ("canyon", {}, {"withdrawals": False}, Field.WITHDRAWALS),
-        ("canyon", {"withdrawals": False}, {}, Field.WITHDRAWALS),
+        ("canyon", {}, {"withdrawals": False}, ComparedField.WITHDRAWALS),
+        ("canyon", {"withdrawals": False}, {}, ComparedField.WITHDRAWALS),
         ("canyon", {}, {"withdrawals_root": EMPTY_ROOT}, None),
-        ("canyon", {}, {"withdrawals_root": b"\x08" * 32}, Field.WITHDRAWALS_ROOT),
-        ("isthmus", {}, {"withdrawals_root": None}, Field.WITHDRAWALS_ROOT),
+        ("canyon", {}, {"withdrawals_root": b"\x08" * 32}, ComparedField.WITHDRAWALS_ROOT),
+        ("isthmus", {}, {"withdrawals_root": None}, ComparedField.WITHDRAWALS_ROOT),
         ("isthmus", {}, {"withdrawals_root": b"\x18" * 32}, None),
-        ("ecotone", {"parent_beacon_root": None}, {}, Field.BEACON_ROOT),
-        ("ecotone", {}, {"parent_beacon_root": None}, Field.BEACON_ROOT),
-        ("ecotone", {}, {"extra_data": b"\x00" + PARAMS}, Field.EXTRA_DATA),
-        ("holocene", {"eip1559_params": None}, {}, Field.EXTRA_DATA),
+        ("ecotone", {"parent_beacon_root": None}, {}, ComparedField.BEACON_ROOT),
+        ("ecotone", {}, {"parent_beacon_root": None}, ComparedField.BEACON_ROOT),
+        ("ecotone", {}, {"extra_data": b"\x00" + PARAMS}, ComparedField.EXTRA_DATA),
+        ("holocene", {"eip1559_params": None}, {}, ComparedField.EXTRA_DATA),
         ("holocene", {"eip1559_params": None}, {"extra_data": b""}, None),
-        ("holocene", {"eip1559_params": bytes(7) + b"\x01"}, {}, Field.EIP1559_PARAMS),
-        ("holocene", {"eip1559_params": b"\x01" + bytes(7)}, {}, Field.EIP1559_PARAMS),
-        ("holocene", {"eip1559_params": bytes(8)}, {}, Field.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": bytes(7) + b"\x01"}, {}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": b"\x01" + bytes(7)}, {}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {"eip1559_params": bytes(8)}, {}, ComparedField.EIP1559_PARAMS),
         ("holocene", {"eip1559_params": bytes(8)}, {"extra_data": bytes.fromhex("00000000fa00000006")}, None),
-        ("holocene", {}, {"extra_data": bytes.fromhex("00000000fa00000006")}, Field.EIP1559_PARAMS),
-        ("holocene", {}, {"extra_data": bytes(9)}, Field.EXTRA_DATA),
-        ("holocene", {"min_base_fee": 0}, {}, Field.MIN_BASE_FEE),
-        ("jovian", {"min_base_fee": None}, {}, Field.MIN_BASE_FEE),
-        ("jovian", {"min_base_fee": 8}, {}, Field.MIN_BASE_FEE),
+        ("holocene", {}, {"extra_data": bytes.fromhex("00000000fa00000006")}, ComparedField.EIP1559_PARAMS),
+        ("holocene", {}, {"extra_data": bytes(9)}, ComparedField.EXTRA_DATA),
+        ("holocene", {"min_base_fee": 0}, {}, ComparedField.MIN_BASE_FEE),
+        ("jovian", {"min_base_fee": None}, {}, ComparedField.MIN_BASE_FEE),
+        ("jovian", {"min_base_fee": 8}, {}, ComparedField.MIN_BASE_FEE),
     ],
 )
-def test_rules_by_fork(fork: str, attributes: dict[str, Any], block: dict[str, Any], field: Field | None) -> None:
+def test_rules_by_fork(
+    fork: str, attributes: dict[str, Any], block: dict[str, Any], field: ComparedField | None
+) -> None:
     assert compare(fork, attributes, block) is field
 
 
-def test_what_the_engine_has_checked_is_not_compared() -> None:
+def test_fields_that_the_engine_checks_are_not_compared() -> None:
     others = {"state_root": b"\x19" * 32, "receipts_root": b"\x19" * 32, "logs_bloom": b"\x01" * 256, "gas_used": 6}
     assert compare("jovian", block=others | {"base_fee": 8, "blob_gas_used": 5, "block_number": 7}) is None
 
 
-def test_the_first_difference_wins() -> None:
+def test_mismatches_are_found_in_order() -> None:
     everything = {
         "parent_hash": b"\x09" * 32,
         "timestamp": 1002,
@@ -173,42 +169,44 @@ def test_the_first_difference_wins() -> None:
         seen.append(field)
         everything.pop(next(iter(everything)))
     assert seen == [
-        Field.PARENT_HASH,
-        Field.TIMESTAMP,
-        Field.PREV_RANDAO,
-        Field.TRANSACTION_COUNT,
-        Field.GAS_LIMIT,
-        Field.WITHDRAWALS,
-        Field.BEACON_ROOT,
-        Field.FEE_RECIPIENT,
-        Field.EIP1559_PARAMS,
+        ComparedField.PARENT_HASH,
+        ComparedField.TIMESTAMP,
+        ComparedField.PREV_RANDAO,
+        ComparedField.TRANSACTION_COUNT,
+        ComparedField.GAS_LIMIT,
+        ComparedField.WITHDRAWALS,
+        ComparedField.BEACON_ROOT,
+        ComparedField.FEE_RECIPIENT,
+        ComparedField.EIP1559_PARAMS,
     ]
 
 
 def test_long_transactions_do_not_flood_the_text() -> None:
-    found = mismatch(
+    found = first_mismatch(
         chain("regolith"),
         PayloadAttributes(**(ATTRIBUTES | {"transactions": (b"a" * 100_000,)})),
         PARENT,
         ExecutionPayload(**(BLOCK | {"transactions": (b"b" * 100_000,)})),
     )
-    assert found is not None and found.field is Field.TRANSACTION and len(found.text) < 1000
+    assert found is not None and found.field is ComparedField.TRANSACTION and len(found.text) < 1000
 
 
 def test_holocene_needs_the_constants_of_the_chain() -> None:
     attributes, block = BY_FORK["holocene"]
     config = msgspec.structs.replace(chain("holocene"), chain_op_config=None)
     with pytest.raises(CriticalError, match="chain_op_config"):
-        mismatch(config, PayloadAttributes(**(ATTRIBUTES | attributes)), PARENT, ExecutionPayload(**(BLOCK | block)))
+        first_mismatch(
+            config, PayloadAttributes(**(ATTRIBUTES | attributes)), PARENT, ExecutionPayload(**(BLOCK | block))
+        )
 
 
-def test_all_differences_come_in_the_order_of_the_checks() -> None:
+def test_all_mismatches_come_in_the_order_of_the_checks() -> None:
     config = chain("ecotone")
     block = ExecutionPayload(**(BLOCK | {"timestamp": 1001, "fee_recipient": bytes(20), "gas_limit": 1}))
-    found = list(differences(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
-    assert [each.field for each in found if each.field is not Field.WITHDRAWALS] == [
-        Field.TIMESTAMP,
-        Field.GAS_LIMIT,
-        Field.FEE_RECIPIENT,
+    found = list(mismatches(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
+    assert [each.field for each in found if each.field is not ComparedField.WITHDRAWALS] == [
+        ComparedField.TIMESTAMP,
+        ComparedField.GAS_LIMIT,
+        ComparedField.FEE_RECIPIENT,
     ]
-    assert found[0] == mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)
+    assert found[0] == first_mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)

@@ -1,4 +1,4 @@
-"""Deposit transactions: their bytes, and which portal logs become one."""
+"""Deposit transactions: their encoding, and the portal logs that decode."""
 
 from dataclasses import dataclass
 
@@ -33,8 +33,8 @@ DEPOSITS = st.builds(
 
 
 @dataclass
-class Frame:
-    """The data of a portal log, part by part."""
+class OpaqueData:
+    """The data of a portal log: ABI offset, length and opaque bytes, of which each may be wrong."""
 
     opaque: bytes
     offset: int = 32
@@ -54,11 +54,11 @@ def opaque(deposit: DepositTransaction) -> bytes:
 def portal_log(deposit: DepositTransaction, index: int) -> Log:
     word = b"\0" * 12
     topics = (DEPOSIT_TOPIC, word + deposit.sender, word + (deposit.to or bytes(20)), ZERO_HASH)
-    return Log(PORTAL, topics, Frame(opaque(deposit)).encode(), index)
+    return Log(PORTAL, topics, OpaqueData(opaque(deposit)).encode(), index)
 
 
 @given(DEPOSITS)
-def test_deposits_go_there_and_back(deposit: DepositTransaction) -> None:
+def test_deposits_round_trip(deposit: DepositTransaction) -> None:
     encoded = deposits.encode_deposit(deposit)
     assert deposits.decode_deposit(encoded) == deposit
     assert deposits.is_deposit(encoded)
@@ -72,7 +72,7 @@ def test_portal_logs_become_deposits(deposit: DepositTransaction, block_hash: by
 
 
 @given(st.binary(max_size=200))
-def test_junk_is_refused_in_words(data: bytes) -> None:
+def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
     with pytest.raises(DepositError):
         deposits.decode_deposit(b"\x7e" + data)
     log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data, 0)
@@ -106,26 +106,26 @@ def test_each_field_is_checked(place: int, value: bytes | list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("encoded", [b"", b"\x02", b"\x7e", b"\x7e" + rlp.encode(FIELDS[:7]), rlp.encode(FIELDS)])
-def test_what_is_no_deposit(encoded: bytes) -> None:
+def test_malformed_deposits(encoded: bytes) -> None:
     with pytest.raises(DepositError):
         deposits.decode_deposit(encoded)
     assert not deposits.is_deposit(b"")
 
 
 @pytest.mark.parametrize(
-    ("frame", "check"),
+    ("data", "check"),
     [
-        (Frame(bytes(73), offset=33), DepositCheck.OFFSET),
-        (Frame(bytes(73), offset=32 + 2**64), DepositCheck.OFFSET),
-        (Frame(bytes(73), size=97), DepositCheck.LENGTH),
-        (Frame(bytes(73), size=2**255), DepositCheck.LENGTH),
-        (Frame(bytes(96), size=64), DepositCheck.LENGTH),
-        (Frame(bytes(72)), DepositCheck.OPAQUE),
-        (Frame(b"", size=0), DepositCheck.OPAQUE),
+        (OpaqueData(bytes(73), offset=33), DepositCheck.OFFSET),
+        (OpaqueData(bytes(73), offset=32 + 2**64), DepositCheck.OFFSET),
+        (OpaqueData(bytes(73), size=97), DepositCheck.LENGTH),
+        (OpaqueData(bytes(73), size=2**255), DepositCheck.LENGTH),
+        (OpaqueData(bytes(96), size=64), DepositCheck.LENGTH),
+        (OpaqueData(bytes(72)), DepositCheck.OPAQUE),
+        (OpaqueData(b"", size=0), DepositCheck.OPAQUE),
     ],
 )
-def test_frames_that_are_refused(frame: Frame, check: DepositCheck) -> None:
-    log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), frame.encode(), 6)
+def test_undecodable_opaque_data(data: OpaqueData, check: DepositCheck) -> None:
+    log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data.encode(), 6)
     found = deposits.deposit_from_log(log, ZERO_HASH)
     assert isinstance(found, DepositFailure)
     assert (found.check, found.log_index) == (check, 6)
@@ -133,7 +133,7 @@ def test_frames_that_are_refused(frame: Frame, check: DepositCheck) -> None:
 
 
 def test_checks_come_in_order() -> None:
-    """A log that is wrong in every way shows the first, and the next when that is put right."""
+    """A log that fails every check shows the first, and after each correction the next one [DEP16 to DEP23]."""
     topics: tuple[bytes, ...] = (b"\x01" * 32,)
     seen = []
     data = b"\0" * 33
@@ -151,9 +151,9 @@ def test_checks_come_in_order() -> None:
             case DepositCheck.ALIGNMENT:
                 data = bytes(96)
             case DepositCheck.OFFSET:
-                data = Frame(bytes(32), size=99).encode()
+                data = OpaqueData(bytes(32), size=99).encode()
             case DepositCheck.LENGTH:
-                data = Frame(bytes(32)).encode()
+                data = OpaqueData(bytes(32)).encode()
             case DepositCheck.VERSION:
                 topics = (*topics[:3], ZERO_HASH)
     assert seen == list(DepositCheck)
@@ -165,11 +165,3 @@ def test_all_failures_of_a_block_are_named() -> None:
     transactions, failures = deposits.user_deposits([bad[0], portal_log(good, 4), bad[1]], ZERO_HASH)
     assert len(transactions) == 1
     assert [each.log_index for each in failures] == [3, 9]
-
-
-def test_which_logs_must_be_deposits() -> None:
-    topics = (DEPOSIT_TOPIC, ZERO_HASH)
-    assert deposits.is_deposit_log(Log(PORTAL, topics, b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(b"\x78" * 20, topics, b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(PORTAL, (ZERO_HASH, DEPOSIT_TOPIC), b"", 0), PORTAL)
-    assert not deposits.is_deposit_log(Log(PORTAL, (), b"", 0), PORTAL)

@@ -1,4 +1,4 @@
-"""extraData by fork."""
+"""extraData by fork [SYS36 to SYS39]."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ U32 = st.integers(1, 2**32 - 1)
 
 
 @given(U32, U32, st.none() | st.integers(0, 2**64 - 1))
-def test_values_go_there_and_back(denominator: int, elasticity: int, min_base_fee: int | None) -> None:
+def test_values_round_trip(denominator: int, elasticity: int, min_base_fee: int | None) -> None:
     extra = ExtraData(denominator, elasticity, min_base_fee)
     data = eip1559.encode_extra_data(extra.params, min_base_fee, CONSTANTS)
     assert eip1559.decode_extra_data(data, HOLOCENE if min_base_fee is None else JOVIAN) == extra
@@ -31,7 +31,7 @@ def test_zeros_become_the_constants_of_the_chain() -> None:
     assert eip1559.encode_extra_data(None, None, CONSTANTS) == b""
 
 
-def test_nothing_before_holocene() -> None:
+def test_extra_data_is_empty_before_holocene() -> None:
     assert eip1559.decode_extra_data(b"", PLAIN) == ExtraData() and ExtraData().params == bytes(8)
     with pytest.raises(ExtraDataError, match="must be empty"):
         eip1559.decode_extra_data(b"\0", PLAIN)
@@ -49,6 +49,6 @@ def test_nothing_before_holocene() -> None:
         ("00000000fa000000060000000000000000", JOVIAN, "version 1, got 0"),
     ],
 )
-def test_refusals(data: str, rules: L2Rules, text: str) -> None:
+def test_malformed_extra_data(data: str, rules: L2Rules, text: str) -> None:
     with pytest.raises(ExtraDataError, match=text):
         eip1559.decode_extra_data(bytes.fromhex(data), rules)

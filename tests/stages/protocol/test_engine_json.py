@@ -1,4 +1,4 @@
-"""The engine API's JSON."""
+"""Payloads and attributes as JSON of the Engine API [ENG8, ENG9]."""
 
 import json
 from pathlib import Path
@@ -56,21 +56,21 @@ EXAMPLE = PayloadAttributes(1000, b"\x01" * 32, b"\x02" * 20, True, b"\x03" * 32
 
 
 @given(ATTRIBUTES)
-def test_attributes_go_there_and_back(attributes: PayloadAttributes) -> None:
+def test_attributes_round_trip(attributes: PayloadAttributes) -> None:
     text = engine_json.encode_attributes(attributes)
     assert json.loads(text) == engine_json.attributes_to_json(attributes)
     assert engine_json.attributes_from_json(json.loads(text)) == attributes
 
 
 @given(PAYLOADS)
-def test_payloads_go_there_and_back(payload: ExecutionPayload) -> None:
+def test_payloads_round_trip(payload: ExecutionPayload) -> None:
     found = json.loads(engine_json.encode_payload(payload))
     assert found == engine_json.payload_to_json(payload)
     assert engine_json.payload_from_json(found, payload.parent_beacon_root) == payload
     assert engine_json.envelope_from_json(engine_json.envelope_to_json(payload)) == payload
 
 
-def test_the_text_of_full_attributes() -> None:
+def test_the_json_of_full_attributes() -> None:
     assert engine_json.attributes_to_json(EXAMPLE) == {
         "timestamp": "0x3e8",
         "prevRandao": "0x" + "01" * 32,
@@ -85,7 +85,7 @@ def test_the_text_of_full_attributes() -> None:
     }
 
 
-def test_the_text_of_the_oldest_attributes() -> None:
+def test_the_json_of_bedrock_attributes() -> None:
     bedrock = PayloadAttributes(1000, b"\x01" * 32, b"\x02" * 20, False, None, (), False, 30, None, None)
     assert sorted(engine_json.attributes_to_json(bedrock)) == [
         "gasLimit",
@@ -118,7 +118,7 @@ def test_attributes_name_the_bad_field(changes: dict[str, Any], text: str) -> No
 
 
 @pytest.mark.parametrize("found", [None, [], "0x", 5])
-def test_what_is_no_object(found: Any) -> None:
+def test_other_values_than_objects(found: Any) -> None:
     for read in (engine_json.attributes_from_json, engine_json.payload_from_json, engine_json.envelope_from_json):
         with pytest.raises(PayloadError, match="expected an object"):
             read(found)
@@ -135,14 +135,14 @@ def test_payloads_name_the_missing_field(name: str) -> None:
         engine_json.payload_from_json(found)
 
 
-def test_envelope_needs_a_payload() -> None:
+def test_an_envelope_needs_a_payload() -> None:
     with pytest.raises(PayloadError, match="execution payload"):
         engine_json.envelope_from_json({"blockValue": "0x0"})
     with pytest.raises(PayloadError, match="parentBeaconBlockRoot"):
         engine_json.envelope_from_json({"parentBeaconBlockRoot": "0x0"})
 
 
-def test_real_attributes_keep_their_text(shared_data: Path) -> None:
+def test_recorded_attributes_round_trip(shared_data: Path) -> None:
     for path in sorted((shared_data / "l2_payloads").glob("*.json")):
         given_text = json.loads(path.read_bytes())["executing_payload"]
         found = engine_json.attributes_to_json(engine_json.attributes_from_json(given_text))

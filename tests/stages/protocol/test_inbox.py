@@ -1,4 +1,4 @@
-"""Which L1 transactions are for the batch inbox (rules F1 to F3)."""
+"""Transactions to the batch inbox and their senders [BF1, BF2, BF3]."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ def test_a_deposit_passes_with_its_own_sender() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_others_are_ignored(kind: int) -> None:
+def test_other_recipients_and_chains_are_ignored(kind: int) -> None:
     assert inbox_transaction(signed(kind, to=b"\xab" * 20), INBOX, CHAIN) is None
     assert inbox_transaction(signed(kind), INBOX, CHAIN + 1) is None
     if kind < 3:
@@ -71,7 +71,7 @@ def test_set_code_transactions_are_ignored() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_junk_is_ignored(data: bytes) -> None:
+def test_random_bytes_are_ignored(data: bytes) -> None:
     for raw in (data, data + INBOX, b"\x03" + data, b"\x7e" + data + INBOX, b"\x03" + rlp.encode([data + INBOX] * 14)):
         assert inbox_transaction(raw, INBOX, CHAIN) is None
         assert inbox_transactions([raw], INBOX, CHAIN) == ()
@@ -85,7 +85,7 @@ def test_blobs_are_counted_over_the_whole_block() -> None:
     assert [[blob.index for blob in each.blobs] for each in found] == [[], [3, 4], [], [5, 6]]
 
 
-def test_real_batcher_transactions(shared_data: Path) -> None:
+def test_recorded_batcher_transactions(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
     inbox = bytes.fromhex("ff00000000000000000000000000000011155420")
     batcher = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")

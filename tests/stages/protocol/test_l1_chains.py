@@ -1,4 +1,4 @@
-"""L1 chains: schedules, blob base fees, and the file a user may give."""
+"""L1 chains: blob schedules, blob base fees, and the file of `rollup.l1-chain-config`."""
 
 import json
 from typing import Any
@@ -48,10 +48,12 @@ def parsed(changes: dict[str, Any] | None = None, chain_id: int = 900) -> L1Chai
     ],
 )
 def test_mainnet_schedule(time: int, fraction: int) -> None:
+    """[LIN25, LIN31]"""
     assert MAINNET.update_fraction(time) == fraction
 
 
 def test_pectra_correction_holds_cancun_until_its_time() -> None:
+    """[LIN26]"""
     late = 1742486400
     assert SEPOLIA.update_fraction(late - 1) == 5007716
     assert SEPOLIA.update_fraction(late - 1, late) == 3338477
@@ -65,7 +67,7 @@ def test_pectra_correction_is_of_the_public_chains() -> None:
     assert chain.update_fraction(100, 100) == 2
 
 
-def test_no_schedule_while_blobs_are_there_is_critical() -> None:
+def test_excess_blob_gas_without_a_blob_schedule_is_critical() -> None:
     with pytest.raises(CriticalError, match="no blob schedule"):
         MAINNET.update_fraction(1710338134)
     with pytest.raises(CriticalError, match=r"rollup\.l1-chain-config"):
@@ -79,6 +81,8 @@ def test_forks_count_by_name_not_by_time() -> None:
 
 
 def test_blob_base_fee_of_blocks() -> None:
+    """[LIN23, LIN33]"""
+
     def header(excess: int | None) -> L1Header:
         return L1Header(ZERO_HASH, 1, ZERO_HASH, 1742486399, ZERO_HASH, 7, excess, None)
 
@@ -100,7 +104,7 @@ def test_blob_base_fee_rises_with_the_excess(excess: int, fraction: int) -> None
     assert l1_chains.blob_base_fee(excess + 131_072, fraction) >= fee
 
 
-def test_who_probably_lacks_the_correction() -> None:
+def test_chains_that_probably_lack_the_pectra_correction() -> None:
     genesis = 1691802540
     assert l1_chains.pectra_schedule_probably_missing(SEPOLIA, genesis, None)
     assert not l1_chains.pectra_schedule_probably_missing(SEPOLIA, genesis, 1742486400)
@@ -110,7 +114,7 @@ def test_who_probably_lacks_the_correction() -> None:
     assert not l1_chains.pectra_schedule_probably_missing(HOODI, 0, None)
 
 
-def test_files_bare_or_in_a_genesis() -> None:
+def test_config_files_and_genesis_files() -> None:
     chain = parsed()
     assert chain == L1Chain(900, "chain 900", (BlobFork("cancun", 0, 3338477), BlobFork("prague", 100, 5007716))), (
         "a row needs a time and an entry"
@@ -146,6 +150,6 @@ def test_files_that_are_refused(changes: dict[str, Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"5", b"\xff\xfe"])
-def test_files_that_are_no_object(content: bytes) -> None:
+def test_files_without_an_object(content: bytes) -> None:
     with pytest.raises(L1ChainError, match="failed to read chain spec"):
         parse_l1_chain(content, 900)

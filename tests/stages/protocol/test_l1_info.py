@@ -1,4 +1,4 @@
-"""L1 attributes in four layouts."""
+"""L1 attributes in their four layouts [LIN1 to LIN16]."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ EXAMPLE = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20)
 
 
 @given(INFOS)
-def test_info_goes_there_and_back(found: tuple[L1InfoFormat, L1Info]) -> None:
+def test_info_round_trips(found: tuple[L1InfoFormat, L1Info]) -> None:
     layout, info = found
     data = l1_info.encode_l1_info(info, layout)
     assert len(data) == l1_info.SIZES[layout]
@@ -47,7 +47,7 @@ def test_info_goes_there_and_back(found: tuple[L1InfoFormat, L1Info]) -> None:
 
 
 @given(INFOS, st.booleans())
-def test_info_transactions_go_there_and_back(found: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
+def test_info_transactions_round_trip(found: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
     layout, info = found
     encoded = l1_info.l1_info_deposit(info, layout, not regolith)
     assert l1_info.l1_info_of_block((encoded, b"\x02"), layout) == info
@@ -88,7 +88,7 @@ def test_blocks_without_info(transactions: tuple[bytes, ...]) -> None:
         l1_info.l1_info_of_block(transactions, L1InfoFormat.ECOTONE)
 
 
-def test_real_first_transactions_are_rebuilt(shared_data: Path) -> None:
+def test_recorded_first_transactions_are_rebuilt(shared_data: Path) -> None:
     paths = sorted((shared_data / "l2_payloads").glob("block-*.fixture.json"))
     assert len(paths) == 24
     for path in paths:

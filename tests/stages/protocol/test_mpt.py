@@ -1,4 +1,4 @@
-"""Trie roots and proofs against a slow and simple trie of this file."""
+"""Trie roots and proofs against a simple trie built by the definition."""
 
 import contextlib
 import gzip
@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account, ProofError
 
 
-class SlowTrie:
+class SimpleTrie:
     """A trie from a dictionary, by the definition; `nodes` are those of 32 bytes and more, and the root."""
 
     def __init__(self, content: dict[bytes, bytes]) -> None:
@@ -68,16 +68,16 @@ def values(count: int, seed: int = 1) -> list[bytes]:
 def test_ordered_roots(count: int) -> None:
     items = values(count)
     content = {rlp.encode_int(index): item for index, item in enumerate(items)}
-    assert mpt.ordered_root(items) == SlowTrie(content).root
+    assert mpt.ordered_root(items) == SimpleTrie(content).root
 
 
 def test_ordered_root_past_two_byte_indexes() -> None:
     items = [index.to_bytes(4, "big") for index in range(65_536 + 20)]
     content = {rlp.encode_int(index): item for index, item in enumerate(items)}
-    assert mpt.ordered_root(items) == SlowTrie(content).root
+    assert mpt.ordered_root(items) == SimpleTrie(content).root
 
 
-def test_nothing_has_the_empty_root() -> None:
+def test_the_empty_root() -> None:
     assert mpt.ordered_root([]) == mpt.ordered_root(()) == EMPTY_ROOT == keccak256(b"\x80")
     assert keccak256(b"") == EMPTY_CODE_HASH
 
@@ -86,15 +86,15 @@ KEYS = st.binary(min_size=2, max_size=2) | st.sampled_from([b"\x11\x11", b"\x11\
 
 
 @given(st.dictionaries(KEYS, st.binary(min_size=1, max_size=40), min_size=1, max_size=30), KEYS)
-def test_proofs_say_what_the_trie_holds(content: dict[bytes, bytes], other: bytes) -> None:
-    trie = SlowTrie(content)
+def test_proofs_prove_presence_and_absence(content: dict[bytes, bytes], other: bytes) -> None:
+    trie = SimpleTrie(content)
     for key in (*content, other):
         assert mpt.verify_proof(trie.root, key, trie.nodes.values()) == content.get(key)
 
 
 @given(st.dictionaries(KEYS, st.binary(min_size=33, max_size=40), min_size=2, max_size=30), st.data())
-def test_a_missing_or_changed_node_proves_nothing(content: dict[bytes, bytes], data: Any) -> None:
-    trie = SlowTrie(content)
+def test_a_missing_or_changed_node_never_proves_another_value(content: dict[bytes, bytes], data: Any) -> None:
+    trie = SimpleTrie(content)
     key = data.draw(st.sampled_from(sorted(content)))
     dropped = data.draw(st.sampled_from(sorted(trie.nodes)))
     nodes = [node for digest, node in trie.nodes.items() if digest != dropped]
@@ -105,20 +105,20 @@ def test_a_missing_or_changed_node_proves_nothing(content: dict[bytes, bytes], d
 
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=4))
-def test_junk_nodes_raise_only_proof_errors(junk: list[bytes]) -> None:
-    assume(keccak256(junk[0]) != EMPTY_ROOT)
+def test_random_nodes_raise_only_proof_errors(nodes: list[bytes]) -> None:
+    assume(keccak256(nodes[0]) != EMPTY_ROOT)
     with pytest.raises(ProofError):
-        mpt.verify_proof(keccak256(junk[0]), b"\x12\x34" * 16, [each for each in junk if each != junk[0]])
+        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, [each for each in nodes if each != nodes[0]])
     with contextlib.suppress(ProofError):
-        mpt.verify_proof(keccak256(junk[0]), b"\x12\x34" * 16, junk)
+        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, nodes)
 
 
 def test_accounts_and_slots() -> None:
     slots = {keccak256(slot.to_bytes(32, "big")): rlp.encode_int(slot * 1000) for slot in range(1, 40)}
-    storage = SlowTrie(slots)
+    storage = SimpleTrie(slots)
     account = rlp.encode([b"\x05", (10**18).to_bytes(8, "big"), storage.root, EMPTY_CODE_HASH])
     addresses = [bytes([place]) * 20 for place in range(30)]
-    state = SlowTrie({keccak256(address): account for address in addresses})
+    state = SimpleTrie({keccak256(address): account for address in addresses})
     found = mpt.verify_account(state.root, addresses[3], state.nodes.values())
     assert found == Account(5, 10**18, storage.root, EMPTY_CODE_HASH)
     assert mpt.verify_account(state.root, b"\xff" * 20, state.nodes.values()) is None
@@ -130,12 +130,12 @@ def test_accounts_and_slots() -> None:
 
 @pytest.mark.parametrize("leaf", [b"\x05", rlp.encode([b"\x05"]), rlp.encode([b"", b"", b"\x01" * 31, b"\x01" * 32])])
 def test_malformed_accounts_are_proof_errors(leaf: bytes) -> None:
-    state = SlowTrie({keccak256(bytes(20)): leaf})
+    state = SimpleTrie({keccak256(bytes(20)): leaf})
     with pytest.raises(ProofError, match="malformed"):
         mpt.verify_account(state.root, bytes(20), state.nodes.values())
 
 
-def test_real_accounts_in_a_real_state(shared_data: Path) -> None:
+def test_recorded_accounts_in_a_recorded_state(shared_data: Path) -> None:
     block = json.loads(gzip.decompress((shared_data / "engine_blocks" / "op-sepolia-26207960.json.gz").read_bytes()))
     nodes = [bytes.fromhex(node) for node in block["kv"].values()]
     state_root = bytes.fromhex(block["fixture"]["parent_header"]["stateRoot"][2:])

@@ -1,4 +1,4 @@
-"""Receipts: bytes, roots, and the logs in them."""
+"""Receipts: encoding, roots, and the logs in them [DEP13, DEP29, DEP31]."""
 
 import gzip
 import json
@@ -76,7 +76,7 @@ def test_malformed_json_receipts(found: Any) -> None:
 
 
 @given(st.binary(max_size=100))
-def test_junk_is_refused_in_words(data: bytes) -> None:
+def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
     for each in (data, b"\x02" + data):
         with pytest.raises(RlpError):
             receipts.decode_receipt(each)
@@ -127,7 +127,7 @@ def test_a_receipt_of_unknown_form_counts_as_without_logs() -> None:
     assert [log.index for log in found] == [0]
 
 
-def test_real_receipts_have_their_root(shared_data: Path) -> None:
+def test_recorded_receipts_have_their_root(shared_data: Path) -> None:
     lines = gzip.decompress((shared_data / "op_sepolia_replay" / "l1_blocks.jsonl.gz").read_bytes()).splitlines()
     portal = bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc")
     checked, portal_logs = 0, []
@@ -145,7 +145,7 @@ def test_real_receipts_have_their_root(shared_data: Path) -> None:
     assert portal_logs == [(6582933, 90), (6582952, 56)]
 
 
-def test_real_receipts_of_another_store(shared_data: Path) -> None:
+def test_recorded_receipts_of_another_store(shared_data: Path) -> None:
     texts = json.loads((shared_data / "l1" / "rethdb_receipts.json").read_bytes())
     items = [rlp.decode(bytes.fromhex(text[2:])) for text in texts]
     encoded = [item if isinstance(item, bytes) else rlp.encode(item) for item in items]
@@ -153,7 +153,7 @@ def test_real_receipts_of_another_store(shared_data: Path) -> None:
     assert ordered_root(encoded) == decode_header(block[0]).receipts_root
 
 
-def test_real_l2_receipts_encode(shared_data: Path) -> None:
+def test_recorded_l2_receipts_encode(shared_data: Path) -> None:
     texts = json.loads((shared_data / "l1" / "base_mainnet_42969982_receipts.json").read_bytes())
     gas = 0
     for each in texts:

@@ -1,10 +1,10 @@
-"""RLP against the reference package, and everything that is not canonical refused."""
+"""RLP against the reference package; encodings that are not canonical are refused."""
 
 import contextlib
 from typing import Any
 
 import pytest
-import rlp as reference
+import rlp as reference  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ def plain(item: Any) -> Any:
 
 
 @given(ITEMS)
-def test_items_go_there_and_back(item: Any) -> None:
+def test_items_round_trip(item: Any) -> None:
     encoded = rlp.encode(item)
     assert encoded == reference.encode(item)
     assert rlp.decode(encoded) == item
@@ -37,14 +37,14 @@ def test_every_length_form(size: int) -> None:
 
 
 @given(st.integers(min_value=0, max_value=2**256 - 1))
-def test_integers_go_there_and_back(number: int) -> None:
+def test_integers_round_trip(number: int) -> None:
     encoded = rlp.encode_int(number)
     assert encoded == reference.encode(number)
     assert rlp.decode_int(rlp.decode(encoded)) == number
 
 
 @given(st.binary(max_size=60))
-def test_strictness_is_that_of_the_reference(data: bytes) -> None:
+def test_the_same_encodings_as_in_the_reference_are_accepted(data: bytes) -> None:
     try:
         expected = plain(reference.decode(data, strict=True))
     except reference.exceptions.RLPException:
@@ -59,7 +59,7 @@ def test_strictness_is_that_of_the_reference(data: bytes) -> None:
 
 
 @given(ITEMS, st.data())
-def test_one_changed_byte_never_crashes(item: Any, data: Any) -> None:
+def test_a_changed_byte_raises_no_other_error(item: Any, data: Any) -> None:
     encoded = bytearray(rlp.encode(item))
     at = data.draw(st.integers(0, len(encoded) - 1))
     encoded[at] = data.draw(st.integers(0, 255))
@@ -89,12 +89,12 @@ def test_one_changed_byte_never_crashes(item: Any, data: Any) -> None:
         ("c000", "after the item"),
     ],
 )
-def test_named_refusals(encoded: str, reason: str) -> None:
+def test_encodings_that_are_not_canonical(encoded: str, reason: str) -> None:
     with pytest.raises(RlpError, match=reason):
         rlp.decode(bytes.fromhex(encoded))
 
 
-def test_deep_nesting_is_refused_not_recursed_into() -> None:
+def test_deep_nesting_is_refused_without_recursion() -> None:
     nested: Any = []
     for _ in range(rlp.MAX_DEPTH - 1):
         nested = [nested]
@@ -123,12 +123,12 @@ def test_split_refuses(encoded: str) -> None:
 @pytest.mark.parametrize(
     ("item", "bits"), [(b"\x00", 64), (b"\x00\x01", 64), (b"\x01" * 9, 64), (b"\x01" * 33, 256), ([], 64)]
 )
-def test_what_is_no_integer(item: Any, bits: int) -> None:
+def test_malformed_integers(item: Any, bits: int) -> None:
     with pytest.raises(RlpError):
         rlp.decode_int(item, bits)
 
 
-def test_shapes_are_checked() -> None:
+def test_sizes_and_counts_are_checked() -> None:
     assert rlp.decode_sized(b"ab", 2) == b"ab"
     for item in (b"a", b"abc", [b"a", b"b"]):
         with pytest.raises(RlpError, match="expected 2 bytes"):

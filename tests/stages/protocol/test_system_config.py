@@ -1,4 +1,4 @@
-"""System config: updates from L1, and what a block lets one read back."""
+"""The system config: updates from L1, and reading it back from blocks."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol import system_config
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
@@ -18,11 +17,12 @@ from rollup_node.stages.protocol.system_config import (
     ScalarError,
     UpdateCheck,
     apply_updates,
-    config_of_block,
     fee_scalars,
     packed_scalar,
+    system_config_of_block,
 )
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Log
+from tests.support.plain_rollup import PLAIN_ROLLUP
 
 L1_CONFIG = b"\x99" * 20
 START = SystemConfig(b"\x01" * 20, (188).to_bytes(32, "big"), (684000).to_bytes(32, "big"), 30_000_000)
@@ -60,11 +60,10 @@ def applied(*logs: Log, rules: L1Rules = AFTER) -> SystemConfig:
 )
 def test_each_type(log: Log, changes: dict[str, Any]) -> None:
     assert applied(log) == applied(log, rules=BEFORE) == msgspec.structs.replace(START, **changes)
-    assert system_config.is_config_log(log, L1_CONFIG)
-    assert not system_config.is_config_log(log, b"\x98" * 20)
 
 
 def test_fee_scalars_by_the_time_of_the_l1_block() -> None:
+    """[SYS21]"""
     packed = packed_scalar(5, 6)
     old = applied(update(1, 7, packed), rules=BEFORE)
     assert (old.overhead, old.scalar) == (word(7), packed)
@@ -75,6 +74,7 @@ def test_fee_scalars_by_the_time_of_the_l1_block() -> None:
 
 
 def test_later_updates_win_and_bad_ones_are_skipped() -> None:
+    """[SYS9]"""
     logs = [update(2, 5), update(9, 1, index=1), update(2, 6), update(2, 2**64, index=3)]
     config, skipped = apply_updates(START, logs, AFTER)
     assert config.gas_limit == 6
@@ -97,7 +97,7 @@ def test_topics_are_checked(topics: tuple[bytes, ...], check: UpdateCheck) -> No
 
 
 @given(st.integers(0, 8), st.binary(max_size=140))
-def test_no_data_whatever_stops_it(kind: int, data: bytes) -> None:
+def test_no_data_raise(kind: int, data: bytes) -> None:
     log = Log(L1_CONFIG, (CONFIG_UPDATE_TOPIC, ZERO_HASH, word(kind)), data, 0)
     for rules in (BEFORE, AFTER):
         config, skipped = apply_updates(START, [log], rules)
@@ -120,7 +120,7 @@ def test_accepted_updates_are_stored_as_logged(kind: int, value: bytes) -> None:
 
 
 @given(U32, U32)
-def test_scalars_go_there_and_back(base: int, blob: int) -> None:
+def test_scalars_round_trip(base: int, blob: int) -> None:
     assert fee_scalars(packed_scalar(base, blob)) == (base, blob)
 
 
@@ -138,18 +138,10 @@ def test_scalars_are_read_or_refused(scalar: bytes) -> None:
 
 
 def chain(**times: int) -> RollupConfig:
-    return RollupConfig(
+    return msgspec.structs.replace(
+        PLAIN_ROLLUP,
         genesis=Genesis(BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 0, START),
-        block_time=2,
-        max_sequencer_drift=600,
-        seq_window_size=10,
-        channel_timeout=300,
-        l1_chain_id=1,
-        l2_chain_id=10,
         fork_times=times,
-        batch_inbox=b"\x03" * 20,
-        deposit_contract=b"\x04" * 20,
-        l1_system_config=L1_CONFIG,
         chain_op_config=ChainOpConfig(6, 50, 250),
     )
 
@@ -176,8 +168,10 @@ INFO = L1Info(
 )
 
 
-def read(config: RollupConfig, timestamp: int, layout: L1InfoFormat, extra: str = "", gas: int = 60_000_000) -> Any:
-    return config_of_block(
+def read(
+    config: RollupConfig, timestamp: int, layout: L1InfoFormat, extra: str = "", gas: int = 60_000_000
+) -> SystemConfig:
+    return system_config_of_block(
         config,
         number=500,
         block_hash=b"\x07" * 32,
@@ -192,13 +186,13 @@ HOLOCENE_EXTRA, JOVIAN_EXTRA = "00000000fa00000006", "01000000fa0000000600000000
 PARAMS = bytes.fromhex("000000fa00000006")
 
 
-def test_bedrock_words_are_kept_until_ecotone_has_settled() -> None:
+def test_bedrock_words_are_kept_through_ecotones_activation_block() -> None:
     plain = SystemConfig(b"\x06" * 20, word(188), word(684000), 60_000_000)
     assert read(chain(), 1000, L1InfoFormat.BEDROCK) == plain
     ecotone = chain(**all_until("ecotone", 1000))
     assert read(ecotone, 1000, L1InfoFormat.BEDROCK) == plain
-    settled = read(ecotone, 1002, L1InfoFormat.ECOTONE)
-    assert settled == msgspec.structs.replace(plain, overhead=ZERO_HASH, scalar=packed_scalar(11, 12))
+    after = read(ecotone, 1002, L1InfoFormat.ECOTONE)
+    assert after == msgspec.structs.replace(plain, overhead=ZERO_HASH, scalar=packed_scalar(11, 12))
 
 
 def test_values_appear_with_their_forks() -> None:
@@ -212,12 +206,12 @@ def test_values_appear_with_their_forks() -> None:
     jovian = chain(**all_until("jovian", 1000))
     activation = read(jovian, 1000, L1InfoFormat.ISTHMUS, JOVIAN_EXTRA)
     assert (activation.min_base_fee, activation.da_footprint_gas_scalar) == (9, 0)
-    settled = read(jovian, 1002, L1InfoFormat.JOVIAN, JOVIAN_EXTRA)
-    assert (settled.min_base_fee, settled.da_footprint_gas_scalar) == (9, 15)
-    assert settled.operator_fee_params == operator_fee
+    after = read(jovian, 1002, L1InfoFormat.JOVIAN, JOVIAN_EXTRA)
+    assert (after.min_base_fee, after.da_footprint_gas_scalar) == (9, 15)
+    assert after.operator_fee_params == operator_fee
 
 
-def test_upgrade_gas_is_taken_back_once() -> None:
+def test_upgrade_gas_is_subtracted_once() -> None:
     karst = chain(**all_until("karst", 1000))
     layout = L1InfoFormat.JOVIAN
     assert read(karst, 1000, layout, JOVIAN_EXTRA, 115_370_657).gas_limit == 60_000_000
@@ -232,7 +226,7 @@ def test_upgrade_gas_is_taken_back_once() -> None:
 
 def test_the_genesis_block_has_the_config_of_the_file() -> None:
     def genesis(block_hash: bytes) -> SystemConfig:
-        return config_of_block(
+        return system_config_of_block(
             chain(),
             number=0,
             block_hash=block_hash,
@@ -257,6 +251,8 @@ def test_the_genesis_block_has_the_config_of_the_file() -> None:
         (1000, L1InfoFormat.BEDROCK, HOLOCENE_EXTRA),
     ],
 )
-def test_blocks_of_another_form_have_no_config(timestamp: int, layout: L1InfoFormat, extra: str) -> None:
+def test_blocks_with_another_layout_or_extra_data_have_no_config(
+    timestamp: int, layout: L1InfoFormat, extra: str
+) -> None:
     with pytest.raises(BlockConfigError):
         read(chain(**all_until("holocene", 1000)), timestamp, layout, extra)

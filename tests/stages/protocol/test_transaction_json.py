@@ -1,4 +1,4 @@
-"""Transactions from JSON-RPC back to their bytes."""
+"""The encoding of JSON-RPC transactions."""
 
 import json
 from pathlib import Path
@@ -11,9 +11,9 @@ from rollup_node.stages.protocol.deposits import DepositTransaction
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
-from rollup_node.stages.protocol.transactions import Access, Authorization, Transaction, TransactionError
+from rollup_node.stages.protocol.transactions import AccessTuple, Authorization, Transaction, TransactionError
 
-ACCESS_LIST = (Access(b"\x01" * 20, (b"\x02" * 32,)), Access(b"\x03" * 20, ()))
+ACCESS_LIST = (AccessTuple(b"\x01" * 20, (b"\x02" * 32,)), AccessTuple(b"\x03" * 20, ()))
 AUTHORIZATIONS = (Authorization(5, b"\x06" * 20, 7, 1, 8, 9),)
 
 
@@ -36,6 +36,10 @@ def example(kind: int, to: bytes | None = b"\xab" * 20) -> Transaction:
         blob_hashes=(b"\x01" * 32, b"\x02" * 32) if kind == 3 else (),
         authorizations=AUTHORIZATIONS if kind == 4 else (),
     )
+
+
+def values(authorization: Authorization) -> tuple[int | bytes, ...]:
+    return authorization
 
 
 def as_json(found: Transaction) -> dict[str, Any]:
@@ -65,7 +69,10 @@ def as_json(found: Transaction) -> dict[str, Any]:
     if found.kind == 4:
         names = ("chainId", "address", "nonce", "yParity", "r", "s")
         text["authorizationList"] = [
-            {n: "0x" + v.hex() if isinstance(v, bytes) else hex(v) for n, v in zip(names, each, strict=True)}
+            {
+                name: "0x" + v.hex() if isinstance(v, bytes) else hex(v)
+                for name, v in zip(names, values(each), strict=True)
+            }
             for each in found.authorizations
         ]
     return text
@@ -82,7 +89,7 @@ def test_every_type(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", range(3))
-def test_creations(kind: int) -> None:
+def test_contract_creations(kind: int) -> None:
     found = example(kind, to=None)
     assert transaction_from_json(as_json(found)) == transactions.encode_transaction(found)
 
@@ -141,7 +148,7 @@ def test_malformed_objects(found: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
-def test_real_l1_blocks(shared_data: Path, name: str) -> None:
+def test_recorded_l1_blocks(shared_data: Path, name: str) -> None:
     block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
     raws = [transaction_from_json(each) for each in block["transactions"]]
     assert ["0x" + keccak256(raw).hex() for raw in raws] == [each["hash"] for each in block["transactions"]]

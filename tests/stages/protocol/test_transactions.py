@@ -1,4 +1,4 @@
-"""Transactions of types 0 to 4 against a signing library."""
+"""Transactions of types 0 to 4 against a signing library [BF3]."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp, transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.transactions import CURVE_ORDER, Access, Authorization, Transaction, TransactionError
+from rollup_node.stages.protocol.transactions import (
+    CURVE_ORDER,
+    AccessTuple,
+    Authorization,
+    Transaction,
+    TransactionError,
+)
 
 KEY = b"\x11" * 32
 SENDER = bytes.fromhex("19e7e376e7c213b7e7e7e46cc70a5dd086daff2a")
@@ -31,7 +37,7 @@ UNSIGNED: dict[str, dict[str, Any]] = {
 }
 U64, U256 = st.integers(0, 2**64 - 1), st.integers(0, 2**256 - 1)
 ADDRESS, WORD = st.binary(min_size=20, max_size=20), st.binary(min_size=32, max_size=32)
-ACCESS = st.lists(st.builds(Access, ADDRESS, st.lists(WORD, max_size=2).map(tuple)), max_size=2).map(tuple)
+ACCESS = st.lists(st.builds(AccessTuple, ADDRESS, st.lists(WORD, max_size=2).map(tuple)), max_size=2).map(tuple)
 
 
 def signed(name: str) -> bytes:
@@ -67,14 +73,14 @@ def any_transaction(draw: Any) -> Transaction:
 
 
 @given(any_transaction())
-def test_transactions_go_there_and_back(transaction: Transaction) -> None:
+def test_transactions_round_trip(transaction: Transaction) -> None:
     raw = transactions.encode_transaction(transaction)
     assert transactions.decode_transaction(raw) == transaction
     assert transactions.transaction_kind(raw) == transaction.kind
 
 
 @pytest.mark.parametrize("name", UNSIGNED)
-def test_signed_transactions_show_their_sender(name: str) -> None:
+def test_the_sender_of_signed_transactions(name: str) -> None:
     raw = signed(name)
     found = transactions.decode_transaction(raw)
     assert transactions.encode_transaction(found) == raw
@@ -84,7 +90,7 @@ def test_signed_transactions_show_their_sender(name: str) -> None:
     assert transactions.recover_sender(found, 1) is None
 
 
-def test_a_legacy_transaction_without_protection_fits_any_chain() -> None:
+def test_an_unprotected_legacy_transaction_is_valid_on_every_chain() -> None:
     unprotected = {name: value for name, value in UNSIGNED["legacy"].items() if name != "chainId"}
     found = transactions.decode_transaction(bytes(Account.sign_transaction(unprotected, KEY).raw_transaction))
     assert found.chain_id is None
@@ -118,7 +124,7 @@ def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None
     assert transactions.recover_sender(msgspec.structs.replace(found, **changes), CHAIN) is None
 
 
-def test_the_mirrored_signature_is_refused() -> None:
+def test_a_signature_with_high_s_has_no_sender() -> None:
     found = transactions.decode_transaction(signed("dynamic fee"))
     mirrored = msgspec.structs.replace(found, s=CURVE_ORDER - found.s, y_parity=1 - found.y_parity)
     assert transactions.recover_sender(mirrored, CHAIN) is None
@@ -127,13 +133,13 @@ def test_the_mirrored_signature_is_refused() -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b"\x05", b"\x7e\xc0", b"\x80", b"\xbf", b"\x00\xc0", b"\xc0", b"\x02\xc0", b"\x03"]
 )
-def test_what_is_no_transaction(raw: bytes) -> None:
+def test_malformed_transactions(raw: bytes) -> None:
     with pytest.raises(TransactionError):
         transactions.decode_transaction(raw)
 
 
 @given(st.integers(0, 4), st.binary(max_size=80))
-def test_junk_is_refused_in_words(kind: int, data: bytes) -> None:
+def test_random_bytes_raise_the_modules_error(kind: int, data: bytes) -> None:
     for raw in (bytes([kind]) + data, data, bytes([kind]) + rlp.encode([data] * 12)):
         with pytest.raises(TransactionError):
             transactions.decode_transaction(raw)
@@ -146,14 +152,14 @@ def test_signature_values_of_legacy_transactions(v: int) -> None:
         transactions.decode_transaction(rlp.encode([*items[:6], rlp.decode(rlp.encode_int(v)), *items[7:]]))
 
 
-def test_a_blob_transaction_creates_nothing() -> None:
+def test_a_blob_transaction_needs_a_recipient() -> None:
     items = rlp.decode_list(signed("blob")[1:])
     items[5] = b""
     with pytest.raises(TransactionError, match="no recipient"):
         transactions.decode_transaction(b"\x03" + rlp.encode(items))
 
 
-def test_real_transactions_of_a_beacon_block(shared_data: Path) -> None:
+def test_recorded_transactions_of_a_beacon_block(shared_data: Path) -> None:
     block = json.loads((shared_data / "l1" / "block_deneb.json").read_bytes())["body"]["execution_payload"]
     raws = [bytes.fromhex(text[2:]) for text in block["transactions"]]
     assert len(raws) == 322

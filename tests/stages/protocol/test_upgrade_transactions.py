@@ -37,14 +37,14 @@ def test_bundles(name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"fork":"fjord","source":"","transactions":[{}]}'])
-def test_a_damaged_file_stops_the_node(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_critical(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "upgrades_fjord.json").write_bytes(content)
     monkeypatch.setattr(upgrades, "files", lambda package: tmp_path)
     with pytest.raises(CriticalError, match="cannot be read"):
         upgrades.load_bundle.__wrapped__("fjord")
 
 
-def test_a_changed_file_stops_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_is_critical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = (Path(upgrades.__file__).parent / "forks" / "upgrades_fjord.json").read_bytes()
     (tmp_path / "upgrades_fjord.json").write_bytes(original.replace(b"90000", b"90001"))
     monkeypatch.setattr(upgrades, "files", lambda package: tmp_path)

@@ -1,22 +1,24 @@
-"""A scene with the rpc stage."""
+"""The rpc stage for a test."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import pytest
 
-from tests.support.rpc_world import World
+from tests.support.rpc_harness import RpcHarness, RpcOptions, RunWithRpc
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., None]:
-    def begin(scene: Callable[[World], Any], **config: Any) -> None:
-        async def whole() -> None:
-            async with asyncio.timeout(30), World(tmp_path, **config).running() as world:
-                await scene(world)
+def with_rpc(tmp_path: Path) -> RunWithRpc:
+    """Runs a scenario with an rpc stage whose metrics directory is `tmp_path`."""
 
-        asyncio.run(whole())
+    def run(scenario: Callable[[RpcHarness], Awaitable[None]], **options: Unpack[RpcOptions]) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(30), RpcHarness(tmp_path, **options).running() as harness:
+                await scenario(harness)
 
-    return begin
+        asyncio.run(main())
+
+    return run

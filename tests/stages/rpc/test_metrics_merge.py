@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.parser import text_string_to_metric_families
 
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.rpc.metrics_merge import merge
+from rollup_node.stages.rpc.metrics_merge import merge_expositions
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -30,7 +30,7 @@ def test_each_sample_gets_its_process() -> None:
         meter.count("pipeline_resets", amount)
         meter.observe("rpc_client_request_duration_seconds", amount, rpc="l1", method='odd "{name}",process="')
     l1.set("refs_number", 5, layer="l1", type="l1_head")
-    merged = merge({"l1": l1.text().decode(), "engine": engine.text().decode()})
+    merged = merge_expositions({"l1": l1.text().decode(), "engine": engine.text().decode()})
     found = series(merged)
     prefix = "op_node_default_"
     assert found[f"{prefix}pipeline_resets_total", (("process", "l1"),)] == 1
@@ -46,18 +46,21 @@ def test_a_sample_that_names_a_process_keeps_it() -> None:
     meter = Meter("supervisor")
     meter.set("process_up", 1, process="l1")
     meter.set("up", 1)
-    assert series(merge({"supervisor": meter.text().decode()})) == {
+    assert series(merge_expositions({"supervisor": meter.text().decode()})) == {
         ("process_up", (("process", "l1"),)): 1,
         ("op_node_default_up", (("process", "supervisor"),)): 1,
     }
 
 
-def test_nothing_is_nothing() -> None:
-    assert merge({}) == merge({"l1": ""}) == ""
+def test_nothing_merges_to_nothing() -> None:
+    assert merge_expositions({}) == merge_expositions({"l1": ""}) == ""
 
 
 def test_lines_that_are_no_samples_are_left_out() -> None:
-    assert merge({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"}) == 'up{process="l1"} 1\nbare{process="l1"} 2\n'
+    assert (
+        merge_expositions({"l1": "# a comment\n#\n\n}{\n0x\nup 1\nbare{} 2\n"})
+        == 'up{process="l1"} 1\nbare{process="l1"} 2\n'
+    )
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.floats(allow_nan=False)), max_size=5))
@@ -71,7 +74,7 @@ def test_any_label_text_survives(labels: list[tuple[str, float]]) -> None:
         counter.labels(text).inc()
     one = generate_latest(registry).decode()
     plain = series(one)
-    merged = series(merge({"a": one, "b": one}))
+    merged = series(merge_expositions({"a": one, "b": one}))
     assert merged == {
         (name, tuple(sorted((*labels, ("process", process))))): value
         for (name, labels), value in plain.items()

@@ -1,4 +1,4 @@
-"""JSON forms of references and statuses (node-behaviour 1.3, 1.4)."""
+"""JSON forms of references, the sync status and outputs."""
 
 from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -14,6 +14,7 @@ ZERO = "0x" + "00" * 32
 
 
 def test_references() -> None:
+    """[RPC21]"""
     assert l1_ref(L1) == {"hash": "0x" + "01" * 32, "number": 10, "parentHash": "0x" + "02" * 32, "timestamp": 100}
     assert l2_ref(L2) == {
         "hash": "0x" + "03" * 32,
@@ -25,7 +26,8 @@ def test_references() -> None:
     }
 
 
-def test_nothing_known_is_zero_not_null() -> None:
+def test_an_unknown_reference_is_zero_and_not_null() -> None:
+    """[RPC24, RPC36]"""
     status = sync_status(None, None, None)
     assert set(status) == {
         *("current_l1", "current_l1_finalized", "head_l1", "safe_l1", "finalized_l1", "unsafe_l2", "safe_l2"),
@@ -35,7 +37,8 @@ def test_nothing_known_is_zero_not_null() -> None:
     assert status["safe_l2"]["l1origin"] == {"hash": ZERO, "number": 0}
 
 
-def test_a_whole_status() -> None:
+def test_a_complete_status() -> None:
+    """[RPC36 to RPC39]"""
     engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)
     status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False, 3))
     assert status["current_l1"] == status["head_l1"] == status["current_l1_finalized"] == l1_ref(L1)
@@ -44,6 +47,7 @@ def test_a_whole_status() -> None:
 
 
 def test_current_l1_is_zero_during_a_reset() -> None:
+    """[RPC40]"""
     for engine, derivation in (
         (EngineStatus(7, None, None, None, None, None, False, False), DerivationStatus(7, L1, False, 3)),
         (EngineStatus(8, L2, L2, L2, L2, L2, False, False), DerivationStatus(7, L1, False, 3)),
@@ -52,6 +56,7 @@ def test_current_l1_is_zero_during_a_reset() -> None:
 
 
 def test_outputs() -> None:
+    """[RPC31]"""
     found = OutputResponse(1, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
     assert output(found, {"x": 1}) == {
         "version": ZERO,

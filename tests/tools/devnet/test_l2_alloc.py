@@ -1,4 +1,4 @@
-"""The accounts of a user's genesis file."""
+"""Reading the accounts of a genesis file given by --l2-alloc."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def write(folder: Path, content: Any) -> Path:
     return path
 
 
-def test_accounts_come_out_in_one_form(tmp_path: Path) -> None:
+def test_accounts_are_normalised(tmp_path: Path) -> None:
     entry = {"balance": 7, "nonce": "0x1", "code": "6001", "storage": {"0x1": "ff"}}
     plain = {"balance": "0x0"}
     found = read_alloc(write(tmp_path, {"alloc": {"12": entry, "0x34": plain}}))
@@ -34,7 +34,7 @@ def word(value: int) -> str:
     return f"0x{value:064x}"
 
 
-def test_forks_of_the_file_are_those_active_at_its_own_time(tmp_path: Path) -> None:
+def test_forks_are_those_active_at_the_files_timestamp(tmp_path: Path) -> None:
     config = {"regolithTime": 0, "canyonTime": 99, "ecotoneTime": 100, "fjordTime": 101, "graniteTime": None}
     found = read_alloc(write(tmp_path, {"alloc": {"12": {}}, "config": config, "timestamp": "0x64"}))
     assert found.forks == {"regolith", "canyon", "ecotone"}
@@ -42,7 +42,7 @@ def test_forks_of_the_file_are_those_active_at_its_own_time(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "error"),
     [
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
@@ -59,10 +59,10 @@ def test_forks_of_the_file_are_those_active_at_its_own_time(tmp_path: Path) -> N
         ({"alloc": {"12": {}}, "config": {}, "timestamp": "soon"}, "timestamp"),
     ],
 )
-def test_unusable_files_say_why(tmp_path: Path, content: Any, problem: str) -> None:
+def test_invalid_files_have_an_error(tmp_path: Path, content: Any, error: str) -> None:
     with pytest.raises(SettingsError, match=r"^--l2-alloc .*genesis\.json: ") as refusal:
         read_alloc(write(tmp_path, content))
-    assert problem in str(refusal.value) and "\n" not in str(refusal.value)
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The local L2's genesis by the forks it begins with, and on a user's accounts."""
+"""The local L2's genesis by fork offsets, and with accounts of the user."""
 
 import json
 from pathlib import Path
@@ -6,24 +6,25 @@ from typing import Any
 
 import pytest
 
+from rollup_node.tools.batcher.signing import Key
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import DEV_KEYS, rollup_json
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse
 
 START = 1_800_000_000
-RICH = hex(10_000 * 10**18)
+FUNDS = hex(10_000 * 10**18)
 
 
 def genesis(*forks: str, alloc: Path | None = None) -> dict[str, Any]:
     return l2_genesis(fork_offsets(forks), START, alloc)
 
 
-def address(key: Any) -> str:
+def address(key: Key) -> str:
     return "0x" + key.address.hex()
 
 
-def test_times_of_later_forks_are_counted_from_genesis() -> None:
+def test_activation_times_are_offsets_from_genesis() -> None:
     found = genesis("canyon=20", "ecotone=30")
     config = found["config"]
     assert (config["regolithTime"], config["canyonTime"], config["deltaTime"]) == (0, START + 20, START + 30)
@@ -33,28 +34,28 @@ def test_times_of_later_forks_are_counted_from_genesis() -> None:
     assert parse_genesis(json.dumps(found).encode()).block.header.withdrawals_root is None
 
 
-def test_extra_data_is_of_the_first_fork() -> None:
+def test_extra_data_has_the_format_of_the_first_fork() -> None:
     assert [len(genesis(f"{fork}=0")["extraData"]) for fork in ("granite", "holocene", "jovian")] == [2, 20, 36]
 
 
 @pytest.mark.parametrize(("fork", "packed"), [("delta=0", False), ("ecotone=9", False), ("ecotone=0", True)])
-def test_fee_scalars_are_of_the_kind_that_the_first_fork_reads(fork: str, packed: bool) -> None:
+def test_fee_scalars_have_the_format_of_the_first_fork(fork: str, packed: bool) -> None:
     system = rollup_json(parse(["--fork", fork]), "0x01", "0x02", START)["genesis"]["system_config"]
     assert system["scalar"].startswith("0x01" if packed else "0x00") and int(system["scalar"], 16)
     assert bool(int(system["overhead"], 16)) is not packed
 
 
-def test_given_accounts_stand_in_place_of_our_contracts(tmp_path: Path) -> None:
+def test_accounts_of_a_file_replace_the_development_contracts(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
     path.write_text(json.dumps({"alloc": {address(DEV_KEYS[0]): {"code": "0x00"}, "12": {"balance": "0x5"}}}))
     alloc = genesis("delta=0", alloc=path)["alloc"]
     assert alloc["0x" + "00" * 19 + "12"]["balance"] == "0x5"
-    assert alloc[address(DEV_KEYS[0])] == {"balance": RICH, "nonce": "0x0", "code": "0x00"}
-    assert all(alloc[address(key)]["balance"] == RICH for key in DEV_KEYS)
+    assert alloc[address(DEV_KEYS[0])] == {"balance": FUNDS, "nonce": "0x0", "code": "0x00"}
+    assert all(alloc[address(key)]["balance"] == FUNDS for key in DEV_KEYS)
     assert "0x4200000000000000000000000000000000000015" not in alloc
 
 
-def test_accounts_that_a_forks_upgrade_does_not_fit_are_refused(tmp_path: Path) -> None:
+def test_accounts_on_which_an_upgrade_fails_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "accounts.json"
     path.write_text(json.dumps({"alloc": {"0x420000000000000000000000000000000000000f": {"code": "0x60006000fd"}}}))
     with pytest.raises(SettingsError, match=r"accounts.json: upgrade transaction 3 of ecotone fails .* by --fork$"):

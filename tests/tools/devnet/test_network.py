@@ -1,4 +1,4 @@
-"""`rollup-node devnet` as a user runs it: other forms of batches, its output in a terminal and elsewhere, its ends."""
+"""`rollup-node devnet` as a program: other channel configurations, its output, its ends, and anvil as L1."""
 
 import json
 import os
@@ -15,18 +15,19 @@ from typing import Any
 
 import pytest
 
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, Program, call
 
 ROOT = Path(__file__).parents[3]
 END_SECONDS = 50.0
 
 
-def start(watch: Any, *words: str) -> Program:
+def start(watch: Leftovers, *words: str) -> Program:
     return Program(watch, "rollup_node.node", "devnet", *words)
 
 
-def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
-    """What `rollup-node batches` finds on the L1 of a network."""
+def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
+    """The batches that `rollup-node batches` lists on the L1 of a network."""
     files = (
         "--rollup.config",
         str(net.root / "rollup.json"),
@@ -35,13 +36,13 @@ def listed_batches(watch: Any, net: Devnet, last: int, *words: str) -> list[dict
     )
     flags = ("--l1", net.network["l1"], *files, "--from-l1", "1", "--to-l1", str(last), "--json", *words)
     with Program(watch, "rollup_node.node", "batches", *flags) as command:
-        return [json.loads(line) for line in command.end(END_SECONDS).lines()]
+        return [json.loads(line) for line in command.wait_for_exit(END_SECONDS).lines()]
 
 
 @contextmanager
-def free_row() -> Iterator[int]:
-    """The first of twelve ports in a row that are free, below those that are given out; they are kept for whoever
-    listens on them meanwhile."""
+def free_ports() -> Iterator[int]:
+    """The first of twelve free consecutive ports below the ephemeral range, which stay reserved while the context
+    lasts."""
     from rollup_node.tools.devnet.ports import PortInUse, reserved
 
     with ExitStack() as kept:
@@ -52,19 +53,19 @@ def free_row() -> Iterator[int]:
                 continue
             yield base
             return
-    raise AssertionError("no twelve free ports in a row")
+    raise AssertionError("no twelve free consecutive ports")
 
 
-def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
-    forms = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
-    with free_row() as base, Devnet(leftovers, *forms, "--base-port", str(base), json=False) as net:
-        net.wait_up()
+def test_singular_batches_in_calldata_with_zlib(leftovers: Leftovers) -> None:
+    flags = ("--batch", "singular", "--compression", "zlib", "--da", "calldata")
+    with free_ports() as base, Devnet(leftovers, *flags, "--base-port", str(base), json=False) as net:
+        net.wait_for_first_safe()
         assert net.network["l1"] == f"http://127.0.0.1:{base}"
         nodes = net.network["nodes"].values()
         ports = {int(url.rpartition(":")[2]) for node in nodes for url in node.values() if "http" in url}
         ports |= {int(node["p2p"].split("/")[4]) for node in nodes}
         assert ports == set(range(base + 2, base + 12))
-        origin = net.heads("verifier")["current_l1"]["number"]
+        origin = net.sync_status("verifier")["current_l1"]["number"]
         found = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
         assert {batch["kind"] for batch in found} == {"singular"}
         inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
@@ -80,8 +81,8 @@ def test_singular_batches_in_calldata_with_zlib(leftovers: Any) -> None:
 
 
 @contextmanager
-def in_terminal(watch: Any, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
-    """The command with a terminal as standard output, and what it has written there."""
+def in_terminal(watch: Leftovers, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], bytearray]]:
+    """The command with a terminal as standard output, and its output so far."""
     ours, theirs = os.openpty()
     shown = bytearray()
     command = [sys.executable, "-m", "rollup_node.node", "devnet", *words]
@@ -108,57 +109,60 @@ def in_terminal(watch: Any, *words: str) -> Iterator[tuple[subprocess.Popen[byte
         os.close(ours)
 
 
-def test_the_live_view_until_a_number_of_blocks(leftovers: Any) -> None:
+def test_the_live_view_until_a_number_of_blocks(leftovers: Leftovers) -> None:
     with in_terminal(leftovers, "--l1-block-time", "1", "--blocks", "2") as (program, shown):
         assert program.wait(END_SECONDS) == 0
     text = shown.decode()
-    for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "batches posted", "supervisor", "MiB"):
+    for word in ("L1 head ", "unsafe", "finalized", "sequencer", "verifier", "channels posted", "supervisor", "MiB"):
         assert word in text, word
     assert " of 2 blocks safe on all nodes" in text and "\x1b[" in text
     assert " blocks, output roots equal on all nodes; safe " in text.splitlines()[-1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_before_the_network_is_up(leftovers: Any, number: signal.Signals) -> None:
+def test_a_signal_during_the_start(leftovers: Leftovers, number: signal.Signals) -> None:
     with start(leftovers, "--blocks", "5") as program:
-        program.say("starting the network")
+        program.wait_for_line("starting the network")
         program.process.send_signal(number)
-        ended = program.end()
+        ended = program.wait_for_exit()
     assert (ended.code, ended.err) == (130, "interrupted before the output roots were compared\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("--bogus",), "error: unrecognized arguments: --bogus"),
         (("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
-        (("--data-dir", "/proc/nothing"), "error: --data-dir /proc/nothing: No such file or directory; give another"),
+        (
+            ("--data-dir", "/proc/nothing"),
+            "error: --data-dir /proc/nothing: No such file or directory; give another directory",
+        ),
         (("--anvil", "no-such-anvil", "--da", "calldata"), "error: --anvil no-such-anvil: no such program"),
         (("--prepare",), "error: --prepare: give the --data-dir to write into"),
     ],
 )
-def test_what_cannot_be_ends_with_one_line(leftovers: Any, words: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_one_line_on_stderr(leftovers: Leftovers, words: tuple[str, ...], error: str) -> None:
     with start(leftovers, "--json", *words) as program:
-        assert program.end().one_line() == told
+        assert program.wait_for_exit().error_line() == error
 
 
 def find_anvil() -> str | None:
-    """The anvil of $ANVIL, of the search path, or of npm packages in the checkout or beside the foreign peers."""
+    """The path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
-    places = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
-    return next((found for place in places if place and (found := shutil.which(place))), None)
+    files = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
+    return next((found for place in files if place and (found := shutil.which(place))), None)
 
 
-def test_anvil_as_l1(leftovers: Any) -> None:
+def test_anvil_as_l1(leftovers: Leftovers) -> None:
     anvil = find_anvil()
     if anvil is None:
         pytest.skip("no anvil: install it, name it by $ANVIL, or npm install @foundry-rs/anvil")
     with Devnet(leftovers, "--anvil", anvil, "--da", "calldata") as net:
-        net.wait_up()
+        net.wait_for_first_safe()
         assert call(net.network["l1"], "web3_clientVersion").startswith("anvil/")
-        net.kill_row("verifier", "l1")
-        net.wait_safe(net.safe() + 3)
-        origin = net.heads("verifier")["current_l1"]["number"]
+        net.kill_process("verifier", "l1")
+        net.wait_for_safe(net.safe_number() + 3)
+        origin = net.sync_status("verifier")["current_l1"]["number"]
         assert {
             batch["kind"] for batch in listed_batches(leftovers, net, origin, "--l1.beacon.ignore", "--l1.trustrpc")
         } == {"span"}

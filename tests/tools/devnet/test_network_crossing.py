@@ -1,9 +1,8 @@
-"""The local network, as a user runs it, crosses every fork in one run."""
-
-from typing import Any
+"""`rollup-node devnet` crosses all forks in one run."""
 
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from tests.support.leftovers import Leftovers
 from tests.support.programs import Devnet, call
 
 OFFSETS = {
@@ -19,14 +18,14 @@ OFFSETS = {
     "lagoon": 30,
 }
 LAST = 33
-WORKS = "0x1"
+SUCCESS = "0x1"
 
 
-def test_the_network_crosses_every_fork(leftovers: Any) -> None:
+def test_the_network_crosses_every_fork(leftovers: Leftovers) -> None:
     words = [word for fork, offset in OFFSETS.items() for word in ("--fork", f"{fork}={offset}")]
     with Devnet(leftovers, *words) as net:
         for name in net.nodes:
-            net.wait_safe(LAST, name, seconds=50)
+            net.wait_for_safe(LAST, name, seconds=50)
         engine = net.node("verifier")["engine"]
         config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
         start = config.genesis.l2_time
@@ -35,6 +34,6 @@ def test_the_network_crosses_every_fork(leftovers: Any) -> None:
             receipts = call(engine, "eth_getBlockReceipts", hex(offset))
             bundles = [each.bundle for each in config.schedule().activations(start + offset) if each.bundle]
             assert len(receipts) > sum(len(load_bundle(name).transactions) for name in bundles)
-            assert {receipt["status"] for receipt in receipts} == {WORKS}
+            assert {receipt["status"] for receipt in receipts} == {SUCCESS}
         result = net.finish()
     assert result["safe"] >= LAST

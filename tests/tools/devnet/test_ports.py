@@ -1,4 +1,4 @@
-"""The ports of a local network: free ones that stay free for it, or a row that somebody may hold."""
+"""The ports of a local network: free ones that are reserved for it, or consecutive ones."""
 
 import socket
 from dataclasses import astuple
@@ -14,7 +14,7 @@ def numbers(ports: Ports) -> list[int]:
     return [ports.l1, ports.beacon, *(port for name in NODES for port in astuple(ports.nodes[name]))]
 
 
-def test_reserved_ports_are_given_to_nobody_else_and_can_be_listened_on() -> None:
+def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
     with reserved(0, NODES) as first, reserved(0, NODES) as second:
         assert len({*numbers(first), *numbers(second)}) == 24
         for port in numbers(first):
@@ -22,7 +22,7 @@ def test_reserved_ports_are_given_to_nobody_else_and_can_be_listened_on() -> Non
                 socket.create_server((LOOPBACK, port))
 
 
-def test_a_row_from_a_base() -> None:
+def test_consecutive_ports_from_a_base() -> None:
     with reserved(0, NODES) as free:
         base = free.l1
     while True:
@@ -34,9 +34,9 @@ def test_a_row_from_a_base() -> None:
             base += 12
 
 
-def test_a_port_of_the_row_that_is_taken_is_told() -> None:
+def test_a_port_in_use_is_named() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        said = f"port {port} is in use; give another --base-port"
-        with pytest.raises(PortInUse, match=said), reserved(port, NODES):
+        error = f"port {port} is in use; give another --base-port"
+        with pytest.raises(PortInUse, match=error), reserved(port, NODES):
             pass

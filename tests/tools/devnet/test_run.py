@@ -1,10 +1,8 @@
-"""When a run ends, and the directory it runs in."""
+"""When a run ends, and its data directory."""
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,112 +13,113 @@ from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads
 from rollup_node.tools.devnet.view import SilentView
 
 
-class Stand:
-    """In the place of the network and of who watches it; safe heads are as listed, the last for ever."""
+class ScriptedNetwork:
+    """A network whose safe heads are as listed, then the last one; None while no node answers."""
 
     def __init__(self, *safe: int | None) -> None:
         self._safe = list(safe)
-        self.children = self
-        self.looks = 0
+        self.polls = 0
 
     def check(self) -> None:
         """All programs run."""
 
-    async def look(self) -> NetworkStatus:
-        self.looks += 1
+    async def poll(self) -> NetworkStatus:
+        self.polls += 1
         safe = self._safe.pop(0) if len(self._safe) > 1 else self._safe[0]
         heads = None if safe is None else NodeHeads(safe + 1, safe, 0)
         return NetworkStatus(nodes={"sequencer": heads, "verifier": heads})
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "TICK_SECONDS", 0.001)
-    yield
 
 
-def until_end(stand: Any, *flags: str, began: float = 0.0, stopped: bool = False) -> tuple[NetworkStatus, float | None]:
-    async def scene() -> tuple[NetworkStatus, float | None]:
+def run_until_end(
+    network: ScriptedNetwork, *flags: str, elapsed: float = 0.0, stopped: bool = False
+) -> tuple[NetworkStatus, float | None]:
+    """The last status and the time of the first safe block; the run began `elapsed` seconds ago."""
+
+    async def scenario() -> tuple[NetworkStatus, float | None]:
         stop = asyncio.Event()
         if stopped:
             stop.set()
-        started = time.monotonic() - began
+        started = time.monotonic() - elapsed
         async with asyncio.timeout(10):
-            return await runs._until_end(stand, stand, parse(flags), SilentView(), stop, started)
+            return await runs.wait_for_end(network.check, network.poll, parse(flags), SilentView(), stop, started)
 
-    return asyncio.run(scene())
+    return asyncio.run(scenario())
 
 
-def test_a_number_of_safe_blocks_ends_it() -> None:
-    stand = Stand(None, 0, 3, 4, 5, 6)
-    status, first_safe = until_end(stand, "--blocks", "5")
-    assert status.nodes["verifier"] == NodeHeads(6, 5, 0) and stand.looks == 5
+def test_a_run_ends_at_a_number_of_safe_blocks() -> None:
+    network = ScriptedNetwork(None, 0, 3, 4, 5, 6)
+    status, first_safe = run_until_end(network, "--blocks", "5")
+    assert status.nodes["verifier"] == NodeHeads(6, 5, 0) and network.polls == 5
     assert first_safe is not None
 
 
-def test_time_ends_it_when_both_nodes_are_known() -> None:
-    stand = Stand(None, None, 0, 7)
-    status, first_safe = until_end(stand, "--duration", "60", began=61)
+def test_a_run_ends_by_duration_once_all_nodes_answer() -> None:
+    status, first_safe = run_until_end(ScriptedNetwork(None, None, 0, 7), "--duration", "60", elapsed=61)
     assert status.nodes["verifier"] == NodeHeads(1, 0, 0) and first_safe is None
 
 
-def test_whichever_comes_first_ends_it() -> None:
-    status, _ = until_end(Stand(1, 2, 3, 4), "--blocks", "2", "--duration", "60")
+def test_the_first_of_both_ends_a_run() -> None:
+    status, _ = run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "2", "--duration", "60")
     assert status.nodes["verifier"] == NodeHeads(3, 2, 0)
 
 
-def test_a_signal_ends_it() -> None:
-    status, _ = until_end(Stand(9), stopped=True)
+def test_a_signal_ends_a_run() -> None:
+    status, _ = run_until_end(ScriptedNetwork(9), stopped=True)
     assert status.nodes["sequencer"] == NodeHeads(10, 9, 0)
 
 
-def test_a_signal_ends_it_although_a_node_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "STOP_SECONDS", 0.05)
-    with pytest.raises(NoProgress, match="not all nodes tell their heads"):
-        until_end(Stand(None), stopped=True)
+def test_a_signal_ends_a_run_although_a_node_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "FINAL_STATUS_SECONDS", 0.05)
+    with pytest.raises(NoProgress, match="not all nodes report their heads"):
+        run_until_end(ScriptedNetwork(None), stopped=True)
 
 
-def test_standing_still_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stall_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STALL_SECONDS", 0.05)
-    with pytest.raises(NoProgress, match=r"no new safe block for 0 s \(safe 4\)"):
-        until_end(Stand(1, 2, 3, 4), "--blocks", "5")
+    with pytest.raises(NoProgress, match=r"no new safe block for 0 s \(safe head 4\)"):
+        run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "5")
 
 
-def test_a_directory_of_its_own_is_removed() -> None:
+def test_a_temporary_directory_is_removed() -> None:
     with data_directory(None) as path:
         assert path.is_dir()
     assert not path.exists()
 
 
-def test_a_given_directory_is_kept_and_held(tmp_path: Path) -> None:
+def test_a_given_directory_is_kept_and_locked(tmp_path: Path) -> None:
     given = tmp_path / "a" / "b"
     (tmp_path / "a").mkdir()
     with data_directory(given):
         (given / "network.json").write_text("{}")
-        with pytest.raises(UnusableDirectory, match="another network runs here"), data_directory(given):
+        with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(given):
             pass
     with data_directory(given):
-        assert not (given / "network.json").exists(), "chains begin anew"
+        assert not (given / "network.json").exists(), "chains start from genesis"
 
 
-def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.log").touch()
-    with pytest.raises(UnusableDirectory, match="it holds other files"), data_directory(tmp_path):
+    with pytest.raises(UnusableDirectory, match="it contains other files"), data_directory(tmp_path):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["mine.log"]
 
 
-def test_only_what_a_network_left_is_removed(tmp_path: Path) -> None:
-    ours = ("verifier-2.log", "sequencer-engine.log", "verifier-peers.db-wal", "l1.log", "network.json")
+def test_only_files_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
+    removed = ("verifier-2.log", "sequencer-engine.log", "verifier-peers.db-wal", "l1.log", "network.json")
     kept = ("lock", "jwt.txt", "l2-genesis.json", "op-reth.log", "mine.db")
-    for name in (*ours, *kept):
+    for name in (*removed, *kept):
         (tmp_path / name).touch()
     with data_directory(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = r"--data-dir .*/file: File exists; give another"
-    with pytest.raises(UnusableDirectory, match=said), data_directory(tmp_path / "file"):
+    error = r"--data-dir .*/file: File exists; give another directory"
+    with pytest.raises(UnusableDirectory, match=error), data_directory(tmp_path / "file"):
         pass

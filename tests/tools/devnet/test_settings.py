@@ -1,4 +1,4 @@
-"""The flags of the local network: which forks begin when, and what is refused."""
+"""The flags of the local network: fork offsets, and invalid values."""
 
 import pytest
 
@@ -27,34 +27,34 @@ def until(newest: str, **later: int) -> dict[str, int]:
         ([f"{fork}={9 * at}" for at, fork in enumerate(FORKS)], {fork: 9 * at for at, fork in enumerate(FORKS)}),
     ],
 )
-def test_forks_begin_when_they_are_told_to(given: list[str], expected: dict[str, int]) -> None:
+def test_fork_offsets(given: list[str], expected: dict[str, int]) -> None:
     assert fork_offsets(given) == expected
     assert parse([word for entry in given for word in ("--fork", entry)]).forks == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("given", "error"),
     [
-        (["bedrock=1"], "no fork is called 'bedrock'; there are regolith, canyon"),
-        (["canyn=1"], "no fork is called 'canyn'"),
-        (["canyon"], "give it as NAME=OFFSET"),
-        (["canyon=-1"], "give it as NAME=OFFSET"),
-        (["canyon=1.5"], "give it as NAME=OFFSET"),
-        (["canyon=9999999999"], "give it as NAME=OFFSET"),
+        (["bedrock=1"], "unknown fork 'bedrock'; one of regolith, canyon"),
+        (["canyn=1"], "unknown fork 'canyn'"),
+        (["canyon"], "must be NAME=OFFSET"),
+        (["canyon=-1"], "must be NAME=OFFSET"),
+        (["canyon=1.5"], "must be NAME=OFFSET"),
+        (["canyon=9999999999"], "must be NAME=OFFSET"),
         (["canyon=1", "canyon=2"], "given twice"),
         (["canyon=9", "delta=8"], "prior fork canyon has higher offset 9"),
         (["isthmus=5", "karst=9"], "prior fork jovian activates at the same time after genesis"),
-        (["jovian=5", "karst=5"], "give offsets that do not fall, and from Jovian on one for each fork"),
+        (["jovian=5", "karst=5"], "give ascending offsets, and from Jovian on a different one per fork"),
     ],
 )
-def test_forks_that_cannot_be(given: list[str], problem: str) -> None:
+def test_invalid_fork_offsets(given: list[str], error: str) -> None:
     with pytest.raises(SettingsError, match=r"^--fork") as refusal:
         fork_offsets(given)
-    assert problem in str(refusal.value) and "\n" not in str(refusal.value)
+    assert error in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "error"),
     [
         ("--blocks 0", "--blocks: must be at least 1, not 0"),
         ("--blocks x", "argument --blocks: invalid int value: 'x'"),
@@ -64,19 +64,19 @@ def test_forks_that_cannot_be(given: list[str], problem: str) -> None:
         ("--base-port 80", "--base-port: must be 0 or 1024 to 65500, not 80"),
         ("--anvil anvil", "--anvil: its blocks with blob transactions have a wrong transactions root"),
         ("--l1 http://127.0.0.1:1", "--l1: blobs need --beacon as well, or --da calldata"),
-        ("--sequencer-engine here", "--sequencer-engine here: give two URLs, PUBLIC,AUTHENTICATED"),
-        ("--sequencer-engine http:,http:", "--sequencer-engine http:,http:: give two URLs, PUBLIC,AUTHENTICATED"),
+        ("--sequencer-engine here", "--sequencer-engine here: must be two URLs, PUBLIC,AUTHENTICATED"),
+        ("--sequencer-engine http:,http:", "--sequencer-engine http:,http:: must be two URLs, PUBLIC,AUTHENTICATED"),
         ("--l1 here --da calldata", "--l1 here: must be an address such as http://127.0.0.1:8545"),
         ("--l1 http://127.0.0.1:1 --beacon here", "--beacon here: must be an address such as http://127.0.0.1:8545"),
-        ("--beacon http://127.0.0.1:1", "--beacon: give the --l1 that it belongs to as well"),
-        ("--anvil anvil --da calldata --l1 http://127.0.0.1:1", "--anvil: there is an L1 already, by --l1"),
-        ("--data-dir=", "argument --data-dir: give a directory, this is none: ''"),
+        ("--beacon http://127.0.0.1:1", "--beacon: give its --l1 as well"),
+        ("--anvil anvil --da calldata --l1 http://127.0.0.1:1", "--anvil: --l1 gives another L1"),
+        ("--data-dir=", "argument --data-dir: must be a directory, not ''"),
         ("--log-level loud", "--log-level loud: must be one of silent, error"),
         ("--bogus", "unrecognized arguments: --bogus"),
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
     ],
 )
-def test_flags_that_cannot_be(words: str, problem: str) -> None:
+def test_invalid_flags(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
-    assert str(refusal.value).startswith(problem) and "\n" not in str(refusal.value)
+    assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)

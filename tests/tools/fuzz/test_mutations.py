@@ -1,4 +1,4 @@
-"""Damage is repeatable and does something."""
+"""Mutations are repeatable and change the bytes."""
 
 from random import Random
 
@@ -7,11 +7,11 @@ from rollup_node.tools.fuzz.mutations import MUTATIONS, flipped, mutated, trunca
 DATA = bytes(range(200))
 
 
-def test_the_same_source_gives_the_same_damage() -> None:
+def test_the_same_seed_gives_the_same_mutations() -> None:
     assert mutated(Random(1), DATA, [DATA]) == mutated(Random(1), DATA, [DATA])
 
 
-def test_every_kind_of_damage_changes_something() -> None:
+def test_every_mutation_changes_something() -> None:
     for mutation in MUTATIONS:
         found = set()
         for seed in range(20):
@@ -22,6 +22,6 @@ def test_every_kind_of_damage_changes_something() -> None:
         mutation(Random(1), bytearray(), [])
 
 
-def test_flips_and_cuts() -> None:
+def test_bit_flips_and_truncation() -> None:
     assert sum((a ^ b).bit_count() for a, b in zip(DATA, flipped(Random(2), DATA, 1), strict=True)) == 1
     assert DATA.startswith(truncated(Random(3), DATA))

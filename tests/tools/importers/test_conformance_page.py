@@ -1,4 +1,4 @@
-"""docs/conformance.md lists every case, and says of each what a run of its test said."""
+"""docs/conformance.md lists every case with the result of its test."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def report(tmp_path: Path) -> Path:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The cells behind the id, by id."""
+    """The cells after the id, by id."""
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {cells[0].strip("`"): cells[1:] for cells in found if cells[0].startswith("`") and len(cells) == 4}
 
@@ -41,7 +41,7 @@ def test_the_page_names_the_files_of_the_tests() -> None:
     assert named and all((root / file).is_file() for file in named)
 
 
-def test_outcomes_are_those_of_the_run(report: Path) -> None:
+def test_results_are_those_of_the_run(report: Path) -> None:
     text = page(CASES, load_report(report))
     listed = rows(text)
     assert [listed[key][2] for key in ("frame_one_ok", "frame_zero_len", "fq_gap", "fq_dup")] == [
@@ -54,13 +54,13 @@ def test_outcomes_are_those_of_the_run(report: Path) -> None:
     assert "`tests/conformance/test_frame.py`" in text
 
 
-def test_the_command_writes_the_page_and_says_what_is_missing(report: Path, tmp_path: Path) -> None:
+def test_the_command_writes_the_page_and_fails_without_all_results(report: Path, tmp_path: Path) -> None:
     out = tmp_path / "docs" / "page.md"
     assert main([str(report), "--out", str(out)]) == 1
     assert out.read_text() == page(CASES, load_report(report))
 
 
-def test_what_is_no_report_is_refused_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_report_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.xml"
     path.write_text("<testsuites>")
     assert main([str(path), "--out", str(tmp_path / "page.md")]) == 1

@@ -1,4 +1,4 @@
-"""docs/options.md is what the option table says."""
+"""docs/options.md lists the option table."""
 
 from pathlib import Path
 

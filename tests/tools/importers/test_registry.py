@@ -1,4 +1,4 @@
-"""The built-in networks are what the registry says."""
+"""The importer of the superchain registry, and the built-in networks."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def lay_out(root: Path, folder: str = "configs") -> None:
     (home / "superchain.toml").write_text("[hardforks]\ncanyon_time = 99\n[l1]\nchain_id = 77\n")
 
 
-def test_a_chain_file_is_brought_into_our_form(tmp_path: Path) -> None:
+def test_a_chain_file_becomes_an_entry(tmp_path: Path) -> None:
     lay_out(tmp_path)
     assert read_registry(tmp_path) == {
         "some-somewhere": {
@@ -80,9 +80,9 @@ def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert out.read_text().count("\n") == 19, "one line per value"
 
 
-def test_what_is_no_registry_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_chains_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path), "--out", str(tmp_path / "x.json")]) == 1
-    assert "cannot be read as a registry" in capsys.readouterr().err
+    assert "as a superchain registry: no chain files found" in capsys.readouterr().err
     assert not (tmp_path / "x.json").exists()
 
 

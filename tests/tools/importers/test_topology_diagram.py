@@ -1,28 +1,19 @@
-"""The README's diagram is the channel table."""
-
-from pathlib import Path
-
-import pytest
+"""The channel table as diagram and as Markdown table."""
 
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.importers.topology_diagram import BEGIN, END, diagram, with_diagram
-
-README = Path(__file__).parents[3] / "README.md"
-
-
-def test_the_readme_shows_the_channel_table_as_it_is() -> None:
-    text = README.read_text()
-    assert with_diagram(text) == text, "run `python -m rollup_node.tools.importers.topology_diagram`"
+from rollup_node.tools.importers.topology_diagram import channel_table, diagram
 
 
 def test_every_channel_and_client_is_drawn() -> None:
-    drawn = diagram()
+    lines = diagram().splitlines()
     for channel in CHANNELS:
         for client in channel.clients:
-            assert any(f"|{channel.name}| {client}" in line for line in drawn.splitlines())
+            assert any(f"|{channel.name}| {client}" in line for line in lines)
 
 
-def test_a_text_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="no marks"):
-        with_diagram("nothing")
-    assert with_diagram(f"a{BEGIN}x{END}b").startswith(f"a{BEGIN}\n```mermaid")
+def test_every_channel_has_a_row_with_its_messages() -> None:
+    rows = channel_table().splitlines()[2:]
+    assert [row.split("`")[1] for row in rows] == [channel.name for channel in CHANNELS]
+    (blocks,) = [row for row in rows if "`l1.blocks`" in row]
+    assert "| request | l1 | derivation | `L1BlocksRequest` | `L1BlockResponse`, `L1BlockUnavailable` |" in blocks
+    assert not any("Union" in row or "|  |" in row for row in rows)

@@ -1,2 +1,2 @@
-"""A chain of executed blocks in memory, its transaction pool, and the eth_* methods over them: what the embedded L1
-and the embedded L2 engine share."""
+"""Shared by the embedded L1 and the embedded engine: a chain of executed blocks in memory, its transaction pool, and
+the eth_* methods."""

@@ -1,4 +1,4 @@
-"""The eth_* methods over a chain in memory, as a table for the JSON-RPC server. Each chain adds its own methods."""
+"""The eth_* methods over a chain in memory, as a method table for the JSON-RPC server."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -6,22 +6,24 @@ from typing import Any, NamedTuple, Protocol
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import address_from_hex, from_hex, from_quantity, hash_from_hex, to_hex
-from rollup_node.tools.devnet.chain.blocks import Block, Chain
-from rollup_node.tools.devnet.chain.json_forms import (
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS, SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
+from rollup_node.tools.devnet.chain.responses import (
     bare_transaction_json,
     block_json,
     logs_json,
     receipt_json,
     transaction_json,
 )
-from rollup_node.tools.devnet.chain.pool import Pool
 from rollup_node.tools.devnet.chain.simulation import GAS_CAP, call_from_json, estimate, simulate
-from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.evm.state_transition.transition import Outcome
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, SERVER_ERROR, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 REVERTED = 3
 TIP = 1_000_000
@@ -29,47 +31,47 @@ _MAX_LOGS = 10_000
 _MAX_HISTORY = 1024
 
 
-class Ledger(Protocol):
-    """A chain with what its blocks are executed with."""
+class EthBackend(Protocol):
+    """A chain with its pool and state, and the rules its blocks are executed by."""
 
-    chain: Chain
-    pool: Pool
-    store: Store
+    chain: BlockChain
+    pool: TransactionPool
+    store: StateDatabase
     chain_id: int
 
     def evm_rules(self, timestamp: int) -> EvmRules:
-        """The rules of a block of this time."""
+        """The EVM rules of a block with this timestamp."""
 
     def next_base_fee(self, parent: Block) -> int:
-        """The base fee after a block, in wei."""
+        """The base fee of a child of `parent`, in wei."""
 
     def send(self, raw: bytes) -> bytes:
-        """Takes an encoded transaction into the pool; its hash. InvalidTransaction where it is refused."""
+        """Adds an encoded transaction to the pool; its hash. Raises InvalidTransaction."""
 
 
-class Filter(NamedTuple):
-    """Which logs are asked for; None stands for any."""
+class LogFilter(NamedTuple):
+    """The criteria of eth_getLogs; None matches anything."""
 
     addresses: frozenset[bytes] | None
     topics: tuple[frozenset[bytes] | None, ...]
 
 
 class EthApi:
-    """Answers questions about a ledger."""
+    """The eth_*, debug_* and web3_* methods over a backend."""
 
-    def __init__(self, ledger: Ledger, client_version: str) -> None:
-        self._ledger = ledger
+    def __init__(self, backend: EthBackend, client_version: str) -> None:
+        self._backend = backend
         self._version = client_version
 
     def methods(self) -> dict[str, Method]:
-        """The table."""
+        """The method table."""
         return {
             "web3_clientVersion": lambda: self._version,
-            "net_version": lambda: str(self._ledger.chain_id),
-            "eth_chainId": lambda: hex(self._ledger.chain_id),
+            "net_version": lambda: str(self._backend.chain_id),
+            "eth_chainId": lambda: hex(self._backend.chain_id),
             "eth_syncing": lambda: False,
             "eth_accounts": list,
-            "eth_blockNumber": lambda: hex(self._ledger.chain.head.number),
+            "eth_blockNumber": lambda: hex(self._backend.chain.head.number),
             "eth_getBlockByNumber": self.block_by_tag,
             "eth_getBlockByHash": self.block_by_hash,
             "eth_getBlockTransactionCountByNumber": self.transaction_count_of_block,
@@ -94,11 +96,11 @@ class EthApi:
             "debug_getRawTransaction": self.raw_transaction,
         }
 
-    # --- finding blocks --------------------------------------------------------------------------------------------
+    # --- block lookup ----------------------------------------------------------------------------------------------
 
     def find(self, tag: Any) -> Block | None:
-        """The block of a tag, a number, a hash, or an object with one of the latter."""
-        chain = self._ledger.chain
+        """The block of a label, a number, a hash, or an EIP-1898 object. Raises HexError for anything else."""
+        chain = self._backend.chain
         if isinstance(tag, dict):
             tag = tag.get("blockHash") or tag.get("blockNumber")
         labels = {
@@ -115,47 +117,54 @@ class EthApi:
         return chain.at(from_quantity(tag))
 
     def require(self, tag: Any) -> Block:
-        """As `find`; an error where there is none."""
+        """As `find`. Raises JsonRpcError where there is no such block."""
         block = self.find(tag)
         if block is None:
-            raise RpcError(SERVER_ERROR, "header not found")
+            raise JsonRpcError(SERVER_ERROR, "header not found")
         return block
 
     def state(self, tag: Any) -> State:
         """The state after a block."""
-        return State(self._ledger.store, self.require(tag).header.state_root)
+        return State(self._backend.store, self.require(tag).header.state_root)
 
     # --- blocks, transactions, receipts ----------------------------------------------------------------------------
 
     def block_by_tag(self, tag: Any, full: bool = False) -> dict[str, Any] | None:
+        """eth_getBlockByNumber."""
         block = self.find(tag)
         return None if block is None else block_json(block, full)
 
     def block_by_hash(self, block_hash: Any, full: bool = False) -> dict[str, Any] | None:
-        block = self._ledger.chain.get(hash_from_hex(block_hash))
+        """eth_getBlockByHash."""
+        block = self._backend.chain.get(hash_from_hex(block_hash))
         return None if block is None else block_json(block, full)
 
     def transaction_count_of_block(self, tag: Any) -> str | None:
+        """eth_getBlockTransactionCountByNumber."""
         block = self.find(tag)
         return None if block is None else hex(len(block.executed))
 
     def block_receipts(self, tag: Any) -> list[dict[str, Any]] | None:
+        """eth_getBlockReceipts."""
         block = self.find(tag)
         return None if block is None else [receipt_json(block, position) for position in range(len(block.executed))]
 
     def transaction(self, transaction_hash: Any) -> dict[str, Any] | None:
+        """eth_getTransactionByHash, also of pending transactions."""
         wanted = hash_from_hex(transaction_hash)
-        place = self._ledger.chain.place(wanted)
-        if place is not None:
-            return transaction_json(place.block, place.position)
-        waiting = self._ledger.pool.get(wanted)
+        location = self._backend.chain.locate(wanted)
+        if location is not None:
+            return transaction_json(location.block, location.position)
+        waiting = self._backend.pool.get(wanted)
         return None if waiting is None else bare_transaction_json(waiting)
 
     def receipt(self, transaction_hash: Any) -> dict[str, Any] | None:
-        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
-        return None if place is None else receipt_json(place.block, place.position)
+        """eth_getTransactionReceipt."""
+        location = self._backend.chain.locate(hash_from_hex(transaction_hash))
+        return None if location is None else receipt_json(location.block, location.position)
 
     def raw_block(self, tag: Any) -> str:
+        """debug_getRawBlock."""
         block = self.require(tag)
         transactions = [
             entry.transaction.raw if entry.transaction.kind == 0 else rlp.encode_bytes(entry.transaction.raw)
@@ -167,55 +176,61 @@ class EthApi:
         return to_hex(rlp.encode_list(parts))
 
     def raw_transaction(self, transaction_hash: Any) -> str:
-        place = self._ledger.chain.place(hash_from_hex(transaction_hash))
-        return "0x" if place is None else to_hex(place.block.executed[place.position].transaction.raw)
+        """debug_getRawTransaction."""
+        found = self._backend.chain.locate(hash_from_hex(transaction_hash))
+        return "0x" if found is None else to_hex(found.block.executed[found.position].transaction.raw)
 
     def logs(self, query: Any) -> list[dict[str, Any]]:
-        """Logs of one block by hash, or of a range of canonical blocks."""
+        """eth_getLogs of one block by hash or of a canonical range. Raises JsonRpcError for too many logs."""
         query = _object(query)
         if query.get("blockHash") is not None:
             blocks = [self.require(query["blockHash"])]
         else:
             first, last = self.require(query.get("fromBlock")), self.require(query.get("toBlock"))
             numbers = range(first.number, last.number + 1)
-            blocks = [block for number in numbers if (block := self._ledger.chain.at(number)) is not None]
+            blocks = [block for number in numbers if (block := self._backend.chain.at(number)) is not None]
         wanted = _filter(query)
         found: list[dict[str, Any]] = []
         for block in blocks:
             for position, entry in enumerate(block.executed):
-                if entry.outcome.logs:
-                    place = {
+                if entry.result.logs:
+                    location = {
                         "transactionHash": to_hex(entry.transaction.hash),
                         "transactionIndex": hex(position),
                         "blockHash": to_hex(block.hash),
                         "blockNumber": hex(block.number),
                     }
-                    pairs = zip(entry.outcome.logs, logs_json(entry, place), strict=True)
-                    found.extend(form for log, form in pairs if _matches(wanted, log.address, log.topics))
+                    pairs = zip(entry.result.logs, logs_json(entry, location), strict=True)
+                    found.extend(log_json for log, log_json in pairs if _matches(wanted, log.address, log.topics))
             if len(found) > _MAX_LOGS:
-                raise RpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
+                raise JsonRpcError(SERVER_ERROR, f"query returned more than {_MAX_LOGS} results")
         return found
 
     # --- state -----------------------------------------------------------------------------------------------------
 
     def balance(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getBalance."""
         return hex(self.state(tag).balance(address_from_hex(address)))
 
     def transaction_count(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getTransactionCount, with pending transactions for the tag `pending`."""
         sender = address_from_hex(address)
         nonce = self.state(tag).nonce(sender)
-        return hex(self._ledger.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
+        return hex(self._backend.pool.next_nonce(sender, nonce) if tag == "pending" else nonce)
 
     def code(self, address: Any, tag: Any = "latest") -> str:
+        """eth_getCode."""
         return to_hex(self.state(tag).code(address_from_hex(address)))
 
     def storage(self, address: Any, slot: Any, tag: Any = "latest") -> str:
+        """eth_getStorageAt."""
         value = self.state(tag).storage(address_from_hex(address), from_quantity(slot, 256))
         return to_hex(value.to_bytes(32, "big"))
 
     def proof(self, address: Any, slots: Any, tag: Any = "latest") -> dict[str, Any]:
+        """eth_getProof. Raises JsonRpcError unless `slots` is a list."""
         if not isinstance(slots, list):
-            raise RpcError(INVALID_PARAMS, "storage keys must be a list")
+            raise JsonRpcError(INVALID_PARAMS, "storage keys must be a list")
         state, owner = self.state(tag), address_from_hex(address)
         keys = [(slot, from_quantity(slot, 256)) for slot in slots]
         return {
@@ -238,28 +253,30 @@ class EthApi:
     # --- calls and sending -----------------------------------------------------------------------------------------
 
     def call(self, call: Any, tag: Any = "latest") -> str:
-        outcome = self._simulated(simulate, call, tag)
-        return to_hex(outcome.output)
+        """eth_call. Raises JsonRpcError for a failed call."""
+        result = self._simulated(simulate, call, tag)
+        return to_hex(result.output)
 
     def estimate_gas(self, call: Any, tag: Any = "latest") -> str:
+        """eth_estimateGas. Raises JsonRpcError for a failed call."""
         return hex(self._simulated(estimate, call, tag).gas_used)
 
-    def _simulated(self, run: Callable[..., Outcome], found: Any, tag: Any) -> Outcome:
+    def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
         block, call = self.require(tag), call_from_json(_object(found))
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
-        state = State(self._ledger.store, block.header.state_root)
+        state = State(self._backend.store, block.header.state_root)
         try:
-            outcome = run(state, self._ledger.evm_rules(block.header.timestamp), self._context(block), call, gas)
+            result = run(state, self._backend.evm_rules(block.header.timestamp), self._context(block), call, gas)
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
-        if not outcome.succeeded:
-            if outcome.problem == "execution reverted":
-                raise RpcError(REVERTED, outcome.problem, to_hex(outcome.output))
-            raise RpcError(SERVER_ERROR, outcome.problem)
-        return outcome
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
+        if not result.succeeded:
+            if result.error == "execution reverted":
+                raise JsonRpcError(REVERTED, result.error, to_hex(result.output))
+            raise JsonRpcError(SERVER_ERROR, result.error)
+        return result
 
     def _context(self, block: Block) -> BlockContext:
-        """A block's own context, with no base fee to pay."""
+        """The context of a call on top of a block. Calls offer no fee and are charged none."""
         header = block.header
         return BlockContext(
             number=header.number,
@@ -268,22 +285,23 @@ class EthApi:
             gas_limit=header.gas_limit,
             base_fee=header.base_fee or 0,
             prev_randao=header.mix_hash,
-            chain_id=self._ledger.chain_id,
-            block_hash=self._ledger.chain.hashes_before(block),
+            chain_id=self._backend.chain_id,
+            block_hash=self._backend.chain.hashes_before(block),
         )
 
     def gas_price(self) -> str:
-        return hex((self._ledger.chain.head.header.base_fee or 0) + TIP)
+        """eth_gasPrice."""
+        return hex((self._backend.chain.head.header.base_fee or 0) + TIP)
 
     def fee_history(self, count: Any, newest: Any, percentiles: Any = None) -> dict[str, Any]:
-        """Base fees and fill of the last blocks; every reward is the tip that always suffices here."""
+        """eth_feeHistory; every reward is the tip of eth_maxPriorityFeePerGas."""
         last = self.require(newest)
         wanted = min(count if type(count) is int else from_quantity(count), _MAX_HISTORY, last.number + 1)
-        blocks = [self._ledger.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]
+        blocks = [self._backend.chain.ancestor(last, last.number - back) for back in range(wanted - 1, -1, -1)]
         history: dict[str, Any] = {
             "oldestBlock": hex(blocks[0].number if blocks else last.number),
             "baseFeePerGas": [hex(block.header.base_fee or 0) for block in blocks]
-            + [hex(self._ledger.next_base_fee(last))],
+            + [hex(self._backend.next_base_fee(last))],
             "gasUsedRatio": [block.header.gas_used / block.header.gas_limit for block in blocks],
         }
         if isinstance(percentiles, list) and percentiles:
@@ -291,25 +309,26 @@ class EthApi:
         return history
 
     def send(self, raw: Any) -> str:
+        """eth_sendRawTransaction. Raises JsonRpcError for an invalid transaction."""
         try:
-            return to_hex(self._ledger.send(from_hex(raw)))
+            return to_hex(self._backend.send(from_hex(raw)))
         except InvalidTransaction as error:
-            raise RpcError(SERVER_ERROR, str(error)) from None
+            raise JsonRpcError(SERVER_ERROR, str(error)) from None
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RpcError(INVALID_PARAMS, "expected an object")
+        raise JsonRpcError(INVALID_PARAMS, "expected an object")
     return value
 
 
-def _filter(query: dict[str, Any]) -> Filter:
+def _filter(query: dict[str, Any]) -> LogFilter:
     address = query.get("address")
     addresses = address if isinstance(address, list) else [address]
     topics = query.get("topics") or []
     if not isinstance(topics, list) or len(topics) > 4:
-        raise RpcError(INVALID_PARAMS, "topics must be a list of at most 4")
-    return Filter(
+        raise JsonRpcError(INVALID_PARAMS, "topics must be a list of at most 4")
+    return LogFilter(
         addresses=None if address is None else frozenset(map(address_from_hex, addresses)),
         topics=tuple(_topic(topic) for topic in topics),
     )
@@ -321,7 +340,7 @@ def _topic(topic: Any) -> frozenset[bytes] | None:
     return frozenset(map(hash_from_hex, topic if isinstance(topic, list) else [topic]))
 
 
-def _matches(wanted: Filter, address: bytes, topics: tuple[bytes, ...]) -> bool:
+def _matches(wanted: LogFilter, address: bytes, topics: tuple[bytes, ...]) -> bool:
     if wanted.addresses is not None and address not in wanted.addresses:
         return False
     if len(wanted.topics) > len(topics):

@@ -1,1 +1,1 @@
-"""The embedded development execution engine: OP Stack block execution behind the Engine API. Not for production."""
+"""The embedded execution engine for development: OP Stack block execution behind the Engine API."""

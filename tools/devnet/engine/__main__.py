@@ -1,4 +1,4 @@
-"""`python -m rollup_node.tools.devnet.engine`: an embedded development engine."""
+"""`python -m rollup_node.tools.devnet.engine`: the embedded execution engine as a program."""
 
 import argparse
 import asyncio
@@ -12,24 +12,26 @@ from rollup_node.tools.devnet.engine.server import EngineServer, serve
 from rollup_node.tools.devnet.evm.genesis import GenesisError
 
 
-class StartError(Exception):
-    """The engine cannot start; the text says what is wrong where."""
+class EngineStartError(Exception):
+    """The engine cannot start; the text is one line for the user."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the engine until it is told to stop; 1 with one line on stderr where it cannot start."""
+    """Runs the engine until a signal stops it; 1 with one line on stderr where it cannot start."""
     parser = argparse.ArgumentParser(
-        prog="engine", description="Embedded development execution engine.", allow_abbrev=False
+        prog="engine", description="Embedded execution engine for development.", allow_abbrev=False
     )
-    parser.add_argument("--genesis", type=Path, required=True, help="genesis file, as geth reads it")
-    parser.add_argument("--http", type=int, default=9545, help="port of the public methods (0: any free one)")
-    parser.add_argument("--auth", type=int, default=9551, help="port of the Engine API (0: any free one)")
+    parser.add_argument("--genesis", type=Path, required=True, help="genesis file in geth's format")
+    parser.add_argument("--http", type=int, default=9545, help="port of the public methods (0: a free one)")
+    parser.add_argument("--auth", type=int, default=9551, help="port of the Engine API (0: a free one)")
     parser.add_argument("--jwt", type=Path, required=True, help="file with the 32-byte secret in hex")
-    parser.add_argument("--data-dir", type=Path, help="directory to keep the chain in; without it, it is forgotten")
+    parser.add_argument(
+        "--data-dir", type=Path, help="directory that keeps the chain; without it the chain is lost at the end"
+    )
     options = parser.parse_args(arguments)
     try:
         asyncio.run(serve(_server(options)))
-    except StartError as error:
+    except EngineStartError as error:
         print(f"engine: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -42,18 +44,18 @@ def _server(options: argparse.Namespace) -> EngineServer:
     try:
         genesis = parse_genesis(_read(options.genesis))
     except GenesisError as error:
-        raise StartError(f"--genesis {options.genesis}: {error}") from None
+        raise EngineStartError(f"--genesis {options.genesis}: {error}") from None
     try:
         text = _read(options.jwt).decode().strip()
         secret = from_hex_sized(text if text.startswith("0x") else "0x" + text, 32)
     except (HexError, UnicodeDecodeError):
-        raise StartError(f"--jwt {options.jwt}: expected 32 bytes in hex") from None
+        raise EngineStartError(f"--jwt {options.jwt}: expected 32 bytes in hex") from None
     try:
         return EngineServer(genesis, secret, http_port=options.http, auth_port=options.auth, data_dir=options.data_dir)
     except (InvalidBlock, ValueError) as error:
-        raise StartError(
-            f"--data-dir {options.data_dir}: the chain in it does not belong to this genesis or is damaged ({error});"
-            " remove it to start anew"
+        raise EngineStartError(
+            f"--data-dir {options.data_dir}: its chain is damaged or has another genesis ({error});"
+            " remove it to start from genesis"
         ) from None
 
 
@@ -61,7 +63,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise StartError(f"{path}: {error.strerror}") from None
+        raise EngineStartError(f"{path}: {error.strerror}") from None
 
 
 if __name__ == "__main__":

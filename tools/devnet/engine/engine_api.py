@@ -1,10 +1,12 @@
-"""The Engine API over a ledger: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities
-(node-behaviour 11)."""
+"""The Engine API over a backend: forkchoiceUpdatedV1-3, getPayloadV1-5, newPayloadV1-4, exchangeCapabilities.
+
+The node's side of these calls is stated in [ENG1 to ENG19]."""
 
 import hashlib
 from functools import partial
 from typing import Any, NamedTuple
 
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from rollup_node.stages.protocol.engine_json import (
     PayloadError,
     attributes_from_json,
@@ -13,15 +15,16 @@ from rollup_node.stages.protocol.engine_json import (
     payload_to_json,
 )
 from rollup_node.stages.protocol.forks.rules import L2Rules
-from rollup_node.stages.protocol.hashes import payload_block_hash
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.execution import InvalidBlock, L2Execution
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.engine.ledger import L2Ledger, payload_of
-from rollup_node.tools.devnet.serving.jsonrpc_server import INVALID_PARAMS, Method, RpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import Method
 
 UNKNOWN_PAYLOAD = -38001
 INVALID_FORKCHOICE = -38002
@@ -35,26 +38,27 @@ _GET_VERSIONS = (1, 2, 3, 4, 5)
 _NEW_VERSIONS = (1, 2, 3, 4)
 
 
-class Job:
-    """A payload in the making: filled from the pool and sealed when it is asked for. `time` is its timestamp."""
+class PayloadJob:
+    """A payload that is being built; it is filled from the pool and sealed by the first getPayload. `time` is its
+    timestamp in seconds."""
 
     def __init__(self, execution: L2Execution) -> None:
         self.time = execution.context.timestamp
         self.unsealed: L2Execution | None = execution
         self._block: Block | None = None
 
-    def seal(self, ledger: L2Ledger, from_pool: bool) -> Block:
-        """The finished block; what it was made from is let go."""
+    def seal(self, backend: L2Backend, from_pool: bool) -> Block:
+        """The sealed block, with transactions of the pool if `from_pool`. Raises InvalidBlock."""
         if self.unsealed is not None:
             if from_pool:
-                ledger.fill(self.unsealed)
+                backend.fill(self.unsealed)
             self._block, self.unsealed = self.unsealed.seal(), None
         assert self._block is not None
         return self._block
 
 
-class Heads(NamedTuple):
-    """A forkchoice state; safe and finalized may be unset."""
+class ForkchoiceState(NamedTuple):
+    """A forkchoice state; zero hashes for safe and finalized leave the labels."""
 
     head: Hash
     safe: Hash
@@ -62,17 +66,17 @@ class Heads(NamedTuple):
 
 
 class EngineApi:
-    """Answers a rollup node. What it accepts is written to the journal, if there is one."""
+    """The engine_* methods; accepted payloads and forkchoice states go to the journal, where there is one."""
 
-    def __init__(self, ledger: L2Ledger, journal: Journal | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, backend: L2Backend, journal: Journal | None = None) -> None:
+        self._backend = backend
         self._journal = journal
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, PayloadJob] = {}
         self._built: dict[Hash, Block] = {}
         self._invalid: dict[Hash, Hash] = {}
 
     def methods(self) -> dict[str, Method]:
-        """The table."""
+        """The method table."""
         table: dict[str, Method] = {}
         for version in _FORKCHOICE_VERSIONS:
             table[f"engine_forkchoiceUpdatedV{version}"] = partial(self._forkchoice_updated, version)
@@ -89,26 +93,26 @@ class EngineApi:
         heads = _heads(state)
         if heads.head in self._invalid:
             return _forkchoice(_status("INVALID", self._invalid[heads.head], "links to a previously rejected block"))
-        head = self._ledger.chain.get(heads.head)
+        head = self._backend.chain.get(heads.head)
         if head is None:
             return _forkchoice(_status("SYNCING", None))
         safe, finalized = self._label(head, heads.safe), self._label(head, heads.finalized)
-        self._ledger.set_head(head)
-        self._ledger.chain.safe = safe or self._ledger.chain.safe
-        self._ledger.chain.finalized = finalized or self._ledger.chain.finalized
+        self._backend.set_head(head)
+        self._backend.chain.safe = safe or self._backend.chain.safe
+        self._backend.chain.finalized = finalized or self._backend.chain.finalized
         if self._journal is not None:
             self._journal.follow(heads.head, heads.safe, heads.finalized)
         job = None if attributes is None else self._start_job(version, head, attributes)
         return _forkchoice(_status("VALID", head.hash), job)
 
     def _label(self, head: Block, label: Hash) -> Block | None:
-        """The block of a label, which must be an ancestor of the head."""
+        """The block of a label. Raises JsonRpcError unless it is an ancestor of the head."""
         if label == ZERO_HASH:
             return None
-        chain = self._ledger.chain
+        chain = self._backend.chain
         block = chain.get(label)
         if block is None or block.number > head.number or chain.ancestor(head, block.number).hash != label:
-            raise RpcError(
+            raise JsonRpcError(
                 INVALID_FORKCHOICE, "Invalid forkchoice state", {"err": f"{to_hex(label)} is not on the chain"}
             )
         return block
@@ -116,20 +120,21 @@ class EngineApi:
     def _start_job(self, version: int, head: Block, found: Any) -> str:
         attributes = self._attributes(version, found)
         try:
-            job = Job(self._ledger.begin(head, attributes))
+            job = PayloadJob(self._backend.begin(head, attributes))
             if attributes.no_tx_pool:
-                job.seal(self._ledger, from_pool=False)
+                job.seal(self._backend, from_pool=False)
         except InvalidBlock as error:
             raise _invalid_attributes(str(error)) from None
         identity = _payload_id(head.hash, attributes)
-        self._jobs.pop(identity, None)
+        self._jobs.pop(identity, None)  # the same attributes again: the newest job is evicted last
         self._jobs[identity] = job
         while len(self._jobs) > _MAX_JOBS:
             self._jobs.pop(next(iter(self._jobs)))
         return identity
 
     def _attributes(self, version: int, found: Any) -> PayloadAttributes:
-        """Attributes that fit their time and the method's version."""
+        """Parses attributes. Raises JsonRpcError where fields or the method's version do not match their fork."""
+        # op-node sends a plain number, the specs have a hex quantity [A10].
         if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
             found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
         try:
@@ -145,10 +150,10 @@ class EngineApi:
         )
         for name, given, wanted in presence:
             if given != wanted:
-                raise _invalid_attributes(f"{name} {'is missing' if wanted else 'before its fork'}")
+                raise _invalid_attributes(f"{name} {'is missing' if wanted else 'given before its fork'}")
         if version != rules.attributes_version:
             text = f"engine_forkchoiceUpdatedV{version} with attributes for V{rules.attributes_version}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         return attributes
 
     # --- payloads --------------------------------------------------------------------------------------------------
@@ -156,12 +161,13 @@ class EngineApi:
     def _get_payload(self, version: int, identity: Any) -> dict[str, Any]:
         job = self._jobs.get(identity) if isinstance(identity, str) else None
         if job is None:
-            raise RpcError(UNKNOWN_PAYLOAD, "Unknown payload")
+            raise JsonRpcError(UNKNOWN_PAYLOAD, "Unknown payload")
         wanted = self._rules(job.time).get_payload_version
+        # V1 is valid for payloads without withdrawals, which V2 covers as well.
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_getPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
-        block = job.seal(self._ledger, from_pool=True)
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+        block = job.seal(self._backend, from_pool=True)
         self._built[block.hash] = block
         while len(self._built) > _MAX_JOBS:
             self._built.pop(next(iter(self._built)))
@@ -171,20 +177,20 @@ class EngineApi:
         self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
     ) -> dict[str, Any]:
         if blob_hashes or requests:
-            raise RpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
+            raise JsonRpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
         try:
             payload = payload_from_json(found, None if beacon_root is None else hash_from_hex(beacon_root))
         except PayloadError as error:
-            raise RpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
+            raise JsonRpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
         wanted = self._rules(payload.timestamp).new_payload_version
         if version != wanted and not (version == 1 and wanted == 2):
             text = f"engine_newPayloadV{version} for a payload of V{wanted}"
-            raise RpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
+            raise JsonRpcError(UNSUPPORTED_FORK, "Unsupported fork", {"err": text})
         if payload_block_hash(payload) != payload.block_hash:
             return _status(
                 "INVALID", None, f"blockhash mismatch: the payload hashes to {to_hex(payload_block_hash(payload))}"
             )
-        chain = self._ledger.chain
+        chain = self._backend.chain
         if chain.get(payload.block_hash) is not None:
             return _status("VALID", payload.block_hash)
         if payload.parent_hash in self._invalid:
@@ -192,9 +198,10 @@ class EngineApi:
         parent = chain.get(payload.parent_hash)
         if parent is None:
             return _status("SYNCING", None)
+        # A block that this engine built needs no second execution.
         block = self._built.pop(payload.block_hash, None)
         try:
-            block = block or self._ledger.check(parent, payload)
+            block = block or self._backend.check(parent, payload)
         except InvalidBlock as error:
             return self._reject(payload.block_hash, parent.hash, str(error))
         chain.insert(block)
@@ -209,20 +216,20 @@ class EngineApi:
         return _status("INVALID", valid, reason)
 
     def _rules(self, timestamp: int) -> L2Rules:
-        return self._ledger.spec.schedule.l2(timestamp)
+        return self._backend.spec.schedule.l2(timestamp)
 
 
-def _heads(state: Any) -> Heads:
+def _heads(state: Any) -> ForkchoiceState:
     if not isinstance(state, dict):
-        raise RpcError(INVALID_PARAMS, "expected a forkchoice state object")
-    return Heads(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
+        raise JsonRpcError(INVALID_PARAMS, "expected a forkchoice state object")
+    return ForkchoiceState(*(hash_from_hex(state.get(f"{name}BlockHash")) for name in ("head", "safe", "finalized")))
 
 
-def _status(status: str, valid: Hash | None, problem: str | None = None) -> dict[str, Any]:
+def _status(status: str, valid: Hash | None, error: str | None = None) -> dict[str, Any]:
     return {
         "status": status,
         "latestValidHash": None if valid is None else to_hex(valid),
-        "validationError": problem,
+        "validationError": error,
     }
 
 
@@ -230,8 +237,8 @@ def _forkchoice(status: dict[str, Any], job: str | None = None) -> dict[str, Any
     return {"payloadStatus": status, "payloadId": job}
 
 
-def _invalid_attributes(reason: str) -> RpcError:
-    return RpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
+def _invalid_attributes(reason: str) -> JsonRpcError:
+    return JsonRpcError(INVALID_ATTRIBUTES, f"Invalid payload attributes: {reason}", {"err": reason})
 
 
 def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:
@@ -240,7 +247,7 @@ def _payload_id(parent: Hash, attributes: PayloadAttributes) -> str:
 
 
 def _envelope(version: int, block: Block) -> dict[str, Any]:
-    """The answer of getPayload in its version's form."""
+    """The response of getPayload in the format of its version."""
     payload = payload_of(block)
     if version == 1:
         return payload_to_json(payload)

@@ -1,4 +1,4 @@
-"""Execution of L2 blocks: deposits, data and operator fees, vaults, system calls, and what the header gets of it."""
+"""Execution of L2 blocks: deposits, L1 data fee and operator fee, fee vaults, system calls, header fields."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,18 +22,29 @@ from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.data_fees import (
+from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
+from rollup_node.tools.devnet.engine.rollup_cost import (
     SIZE_SCALE,
     FeeParameters,
-    scaled_size,
+    estimated_size_scaled,
 )
-from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, ExecutionSchedule, create2_deployer_code
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import next_base_fee
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment
-from rollup_node.tools.devnet.evm.state import State, Store
-from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution, Executed
-from rollup_node.tools.devnet.evm.state_transition.transition import Intrinsic, Outcome, Quote, intrinsic_gas, run_body
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.block import (
+    BEACON_ROOTS,
+    BLOCK_HASHES,
+    BlockExecution,
+    ExecutedTransaction,
+)
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    ExecutionResult,
+    ExtraFees,
+    IntrinsicGas,
+    intrinsic_gas,
+    run_body,
+)
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, InvalidTransaction, SignedTransaction
 
 BASE_FEE_VAULT = predeploy(0x19)
@@ -42,11 +53,11 @@ _JOVIAN_INFO = SIZES[L1InfoFormat.JOVIAN]
 
 
 class InvalidBlock(Exception):
-    """The block breaks a rule; the text says which."""
+    """The block is invalid; the text says why."""
 
 
-class L2Chain(NamedTuple):
-    """What is fixed for a chain: its id, its forks on both tables, its EIP-1559 constants."""
+class ChainSpec(NamedTuple):
+    """A chain's parameters: its id, its forks by the node's table and by the execution table, EIP-1559 constants."""
 
     chain_id: int
     schedule: ForkSchedule
@@ -54,8 +65,8 @@ class L2Chain(NamedTuple):
     constants: ChainOpConfig
 
 
-class Attributes(NamedTuple):
-    """What a block is made from, besides its transactions."""
+class BlockAttributes(NamedTuple):
+    """The inputs of a block besides its transactions."""
 
     timestamp: int
     prev_randao: Hash
@@ -65,11 +76,11 @@ class Attributes(NamedTuple):
     parent_beacon_root: Hash | None
 
 
-def attributes_of(chain: L2Chain, given: PayloadAttributes) -> Attributes:
-    """A block's attributes from those of the Engine API; InvalidBlock for unusable fee parameters."""
+def block_attributes(chain: ChainSpec, given: PayloadAttributes) -> BlockAttributes:
+    """A block's inputs from payload attributes. Raises InvalidBlock for invalid fee parameters."""
     extra_data = encode_extra_data(given.eip1559_params, given.min_base_fee, chain.constants)
     check_extra_data(chain, given.timestamp, extra_data)
-    return Attributes(
+    return BlockAttributes(
         timestamp=given.timestamp,
         prev_randao=given.prev_randao,
         fee_recipient=given.fee_recipient,
@@ -79,16 +90,18 @@ def attributes_of(chain: L2Chain, given: PayloadAttributes) -> Attributes:
     )
 
 
-def check_extra_data(chain: L2Chain, timestamp: int, extra_data: bytes) -> None:
-    """InvalidBlock unless extraData is what a block of this time has."""
+def check_extra_data(chain: ChainSpec, timestamp: int, extra_data: bytes) -> None:
+    """Raises InvalidBlock unless extraData has the format of the block's fork [SYS36 to SYS38]."""
     try:
         decode_extra_data(extra_data, chain.schedule.l2(timestamp))
     except ExtraDataError as error:
         raise InvalidBlock(str(error)) from None
 
 
-def l2_base_fee(chain: L2Chain, parent: Header, timestamp: int) -> int:
-    """The base fee of a child of `parent` in wei: parameters from the parent's extraData where it has them."""
+def l2_base_fee(chain: ChainSpec, parent: Header, timestamp: int) -> int:
+    """The base fee of a child of `parent` in wei, by the parameters in the parent's extraData from Holocene on.
+
+    Raises InvalidBlock where they are malformed."""
     constants, rules = chain.constants, chain.schedule.l2(parent.timestamp)
     elasticity, denominator, minimum = constants.eip1559_elasticity, constants.eip1559_denominator, 0
     if chain.execution.at(timestamp).canyon_denominator:
@@ -106,10 +119,15 @@ def l2_base_fee(chain: L2Chain, parent: Header, timestamp: int) -> int:
 
 
 class L2Execution(BlockExecution):
-    """An L2 block in execution on top of `parent`."""
+    """An L2 block in execution on top of `parent`. Raises InvalidBlock where it cannot start."""
 
     def __init__(
-        self, chain: L2Chain, store: Store, parent: Block, attributes: Attributes, block_hash: Callable[[int], Hash]
+        self,
+        chain: ChainSpec,
+        store: StateDatabase,
+        parent: Block,
+        attributes: BlockAttributes,
+        block_hash: Callable[[int], Hash],
     ) -> None:
         if attributes.timestamp <= parent.header.timestamp:
             raise InvalidBlock(f"timestamp {attributes.timestamp} is not after the parent's {parent.header.timestamp}")
@@ -129,7 +147,7 @@ class L2Execution(BlockExecution):
             chain_id=chain.chain_id,
             block_hash=block_hash,
         )
-        super().__init__(State(store, parent.header.state_root), self.l2.evm, context, self._quote)
+        super().__init__(State(store, parent.header.state_root), self.l2.evm, context, self._extra_fees)
         self._begin(chain.execution.places_create2_deployer(attributes.timestamp))
 
     def _begin(self, places_create2_deployer: bool) -> None:
@@ -142,10 +160,11 @@ class L2Execution(BlockExecution):
         if self.l2.block_hash_history:
             self.system_call(BLOCK_HASHES, self._parent.hash)
 
-    def apply(self, transaction: AnyTransaction) -> Executed:
-        """Executes a transaction; a deposit is always added, unless its gas does not fit into the block."""
+    def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
+        """Executes a transaction and adds it to the block. Raises InvalidTransaction, for a deposit only where the
+        block has not enough gas left for it."""
         if isinstance(transaction, Deposit):
-            self._parameters = None
+            self._parameters = None  # the L1 attributes deposit writes them
             return self._apply_deposit(transaction)
         footprint = self._footprint_with(transaction)
         entry = super().apply(transaction)
@@ -153,7 +172,7 @@ class L2Execution(BlockExecution):
         return entry
 
     def seal(self) -> Block:
-        """Commits the state; the finished block."""
+        """Commits the state; the sealed block. Raises InvalidBlock without the deposit that the fork requires."""
         state_root = self.state.commit()
         attributes, rules = self._attributes, self._headers
         if self.l2.da_footprint and not self.executed:
@@ -181,9 +200,10 @@ class L2Execution(BlockExecution):
 
     # --- deposits --------------------------------------------------------------------------------------------------
 
-    def _apply_deposit(self, transaction: Deposit) -> Executed:
+    def _apply_deposit(self, transaction: Deposit) -> ExecutedTransaction:
         deposit, state, sender = transaction.body, self.state, transaction.sender
         is_free = deposit.is_system and self.l2.system_deposits
+        # Before Regolith a system deposit takes no gas from the block.
         if not is_free:
             self.require_gas(deposit.gas)
         state.begin_transaction()
@@ -191,26 +211,27 @@ class L2Execution(BlockExecution):
         if deposit.mint:
             state.add_balance(sender, deposit.mint)
         intrinsic = intrinsic_gas(self.rules, deposit.to, deposit.data)
-        problem = self._deposit_problem(transaction, intrinsic)
-        if problem is not None:
+        error = self._deposit_error(transaction, intrinsic)
+        if error is not None:
+            # L1 has taken the deposit, so the block includes it: the mint stays and the nonce rises.
             state.set_nonce(sender, nonce + 1)
-            outcome = Outcome(False, deposit.gas, 0, (), b"", None, problem)
+            result = ExecutionResult(False, deposit.gas, 0, (), b"", None, error)
         else:
-            environment = Environment(state, self.rules, self.context, sender, 0)
-            outcome = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
+            environment = TransactionEnvironment(state, self.rules, self.context, sender, 0)
+            result = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
         state.end_transaction()
         if is_free:
-            outcome = outcome._replace(gas_used=0)
+            result = result._replace(gas_used=0)
         elif self.l2.deposits_use_all_gas:
-            outcome = outcome._replace(gas_used=deposit.gas)
+            result = result._replace(gas_used=deposit.gas)
         version = self.l2.deposit_receipt_version
         extra: dict[str, object] = {} if self.l2.deposits_use_all_gas else {"depositNonce": hex(nonce)}
         if version is not None:
             extra["depositReceiptVersion"] = hex(version)
-        return self.record(transaction, outcome, extra, () if version is None else (nonce, version))
+        return self.record(transaction, result, extra, () if version is None else (nonce, version))
 
-    def _deposit_problem(self, transaction: Deposit, intrinsic: Intrinsic) -> str | None:
-        """Why a deposit is included without being run; its mint is kept and its gas is used."""
+    def _deposit_error(self, transaction: Deposit, intrinsic: IntrinsicGas) -> str | None:
+        """Why a deposit is included as failed without running; its mint stays and its gas is used."""
         deposit, rules = transaction.body, self.rules
         if deposit.is_system and not self.l2.system_deposits:
             return "system transactions are not supported"
@@ -224,49 +245,53 @@ class L2Execution(BlockExecution):
 
     # --- fees ------------------------------------------------------------------------------------------------------
 
-    def _quote(self, state: State, block: BlockContext, transaction: SignedTransaction) -> Quote:
+    def _extra_fees(self, state: State, block: BlockContext, transaction: SignedTransaction) -> ExtraFees:
         if self._parameters is None:
             self._parameters = FeeParameters(state)
-        return _L2Quote(self.l2, self._parameters, block.base_fee, transaction)
+        return _RollupFees(self.l2, self._parameters, block.base_fee, transaction)
 
     def record(
-        self, transaction: AnyTransaction, outcome: Outcome, extra: dict[str, object], receipt_tail: tuple[int, ...]
-    ) -> Executed:
-        """As of any block, with the data fee in what JSON-RPC tells of signed transactions."""
+        self,
+        transaction: AnyTransaction,
+        result: ExecutionResult,
+        extra: dict[str, object],
+        receipt_tail: tuple[int, ...],
+    ) -> ExecutedTransaction:
+        """As of any block, with the L1 data fee in the receipts of signed transactions."""
         if isinstance(transaction, SignedTransaction) and self._parameters is not None:
             parameters = self._parameters
             extra = extra | {
                 "l1Fee": hex(self.l2.data_cost(parameters, transaction.raw)),
                 "l1GasPrice": hex(parameters.base_fee),
             }
-        return super().record(transaction, outcome, extra, receipt_tail)
+        return super().record(transaction, result, extra, receipt_tail)
 
     def _footprint_with(self, transaction: SignedTransaction) -> int:
-        """The block's data footprint with one transaction more; it counts like gas against the gas limit."""
+        """The block's DA footprint with one more transaction. Raises InvalidTransaction above the gas limit."""
         if not self.l2.da_footprint:
             return 0
-        size = scaled_size(transaction.raw) // SIZE_SCALE
+        size = estimated_size_scaled(transaction.raw) // SIZE_SCALE
         footprint = self._da_footprint + size * self._da_scalar()
         if footprint > self.context.gas_limit:
-            raise InvalidTransaction(f"data footprint {footprint} above the block's gas limit {self.context.gas_limit}")
+            raise InvalidTransaction(f"DA footprint {footprint} exceeds the block gas limit {self.context.gas_limit}")
         return footprint
 
     def _da_scalar(self) -> int:
-        """The footprint's price, from the L1 attributes that begin the block."""
+        """The daFootprintGasScalar, from the L1 attributes deposit of the block [LIN22]."""
         first = self.executed[0].transaction if self.executed else None
         if not isinstance(first, Deposit):
             raise InvalidBlock("missing deposit transaction")
         data = first.body.data
+        # Jovian's activation block still has Isthmus' L1 attributes, without the scalar.
         if len(data) < _JOVIAN_INFO:
-            raise InvalidBlock("unexpected non-deposit transaction in the block that activates the data footprint")
+            raise InvalidBlock("unexpected non-deposit transaction in the block that activates the DA footprint")
         return int.from_bytes(data[_JOVIAN_INFO - 2 : _JOVIAN_INFO], "big")
 
 
 def with_fork_fields(
     header: Header, rules: L2Rules, state: State, parent_beacon_root: Hash | None, blob_gas_used: int = 0
 ) -> Header:
-    """The header with the fields that its time's forks give it. Before the message passer's root came into the
-    header, its place held the root of no withdrawals."""
+    """The header with the fields of its forks [HSH1]. Before Isthmus the withdrawals root is that of an empty list."""
     if rules.withdrawals:
         root = state.storage_root(L2_TO_L1_MESSAGE_PASSER) if rules.withdrawals_root else EMPTY_ROOT
         header = replace(header, withdrawals_root=root)
@@ -278,8 +303,8 @@ def with_fork_fields(
     return header
 
 
-class _L2Quote:
-    """Data fee and operator fee of one transaction; both are held at first, the latter for the whole gas limit."""
+class _RollupFees:
+    """L1 data fee and operator fee of a transaction; the operator fee is prepaid for the whole gas limit."""
 
     def __init__(
         self, rules: ExecutionRules, parameters: FeeParameters, base_fee: int, transaction: SignedTransaction
@@ -288,19 +313,19 @@ class _L2Quote:
         self._parameters = parameters
         self._base_fee = base_fee
         self._data_cost = rules.data_cost(parameters, transaction.raw)
-        self._operator_most = self._operator_fee(transaction.body.gas)
+        self._operator_prepaid = self._operator_fee(transaction.body.gas)
 
     @property
-    def held(self) -> int:
-        return self._data_cost + self._operator_most
+    def prepaid(self) -> int:
+        return self._data_cost + self._operator_prepaid
 
     def _operator_fee(self, gas: int) -> int:
         return 0 if self._rules.operator_fee is None else self._rules.operator_fee(self._parameters, gas)
 
-    def settle(self, state: State, gas_used: int) -> int:
+    def distribute(self, state: State, gas_used: int) -> int:
         operator_fee = self._operator_fee(gas_used)
         state.add_balance(BASE_FEE_VAULT, gas_used * self._base_fee)
         state.add_balance(L1_FEE_VAULT, self._data_cost)
         if self._rules.operator_fee is not None:
             state.add_balance(OPERATOR_FEE_VAULT, operator_fee)
-        return self._operator_most - operator_fee
+        return self._operator_prepaid - operator_fee

@@ -1,4 +1,4 @@
-"""THE FORK TABLE of L2 execution: rules by fork, and the contract that Canyon puts in place."""
+"""The fork table of L2 execution, and the contract that Canyon's activation block deploys."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.engine import data_fees
+from rollup_node.tools.devnet.engine import rollup_cost
 from rollup_node.tools.devnet.engine.rules import ExecutionRules
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state_transition import forks
@@ -26,7 +26,7 @@ CREATE2_DEPLOYER: Address = bytes.fromhex("13b0d85ccb8bf860b6b79af3029fca081ae9b
 
 
 def _evm(base: EvmRules, limits: Mapping[Address, int], own_p256: bool) -> EvmRules:
-    """Ethereum's rules without blobs, with OP Stack's input limits and its early P256VERIFY."""
+    """Ethereum's rules without blobs, with the OP Stack's input limits and, before Osaka, its P256VERIFY."""
     precompiles = dict(base.precompiles)
     if own_p256:
         precompiles[P256_VERIFY] = P256_BEFORE_OSAKA
@@ -40,21 +40,21 @@ _ISTHMUS_LIMITS = _GRANITE_LIMITS | {G1_SUM: 513_760, G2_SUM: 488_448, BLS_PAIRI
 _JOVIAN_LIMITS = {BN254_PAIRING: 81_984, G1_SUM: 288_960, G2_SUM: 278_784, BLS_PAIRING: 156_672}
 _KARST_LIMITS = _JOVIAN_LIMITS | {BN254_PAIRING: 57_600}
 
-_BEDROCK = ExecutionRules(evm=forks.PARIS, data_cost=data_fees.bedrock_cost)
+_BEDROCK = ExecutionRules(evm=forks.PARIS, data_cost=rollup_cost.l1_cost_bedrock)
 _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "regolith",
-        {"data_cost": data_fees.regolith_cost, "system_deposits": False, "deposits_use_all_gas": False},
+        {"data_cost": rollup_cost.l1_cost_regolith, "system_deposits": False, "deposits_use_all_gas": False},
     ),
     ("canyon", {"evm": forks.SHANGHAI, "deposit_receipt_version": 1, "canyon_denominator": True}),
-    ("ecotone", {"evm": _evm(forks.CANCUN, {}, own_p256=False), "data_cost": data_fees.ecotone_cost}),
-    ("fjord", {"evm": _evm(forks.CANCUN, {}, own_p256=True), "data_cost": data_fees.fjord_cost}),
+    ("ecotone", {"evm": _evm(forks.CANCUN, {}, own_p256=False), "data_cost": rollup_cost.l1_cost_ecotone}),
+    ("fjord", {"evm": _evm(forks.CANCUN, {}, own_p256=True), "data_cost": rollup_cost.l1_cost_fjord}),
     ("granite", {"evm": _evm(forks.CANCUN, _GRANITE_LIMITS, own_p256=True)}),
     (
         "isthmus",
         {
             "evm": _evm(forks.PRAGUE, _ISTHMUS_LIMITS, own_p256=True),
-            "operator_fee": data_fees.isthmus_operator_fee,
+            "operator_fee": rollup_cost.operator_cost_isthmus,
             "block_hash_history": True,
         },
     ),
@@ -62,7 +62,7 @@ _CHANGES: tuple[tuple[str, dict[str, Any]], ...] = (
         "jovian",
         {
             "evm": _evm(forks.PRAGUE, _JOVIAN_LIMITS, own_p256=True),
-            "operator_fee": data_fees.jovian_operator_fee,
+            "operator_fee": rollup_cost.operator_cost_jovian,
             "da_footprint": True,
         },
     ),
@@ -72,7 +72,7 @@ _PLACES_CREATE2_DEPLOYER = "canyon"
 
 
 class ExecutionSchedule:
-    """The rules of a chain by L2 time in seconds, from its activation times."""
+    """The execution rules of a chain by L2 block time, made from its activation times in seconds."""
 
     def __init__(self, times: Mapping[str, int]) -> None:
         present = [(times[name], changes) for name, changes in _CHANGES if name in times]
@@ -84,14 +84,15 @@ class ExecutionSchedule:
         self._create2_time = times.get(_PLACES_CREATE2_DEPLOYER)
 
     def at(self, time: int) -> ExecutionRules:
+        """The rules of a block with this timestamp."""
         return self._rules[bisect_right(self._times, time)]
 
     def places_create2_deployer(self, time: int) -> bool:
-        """Whether a block of exactly this time puts the deployer in place."""
+        """Whether a block with exactly this timestamp deploys the create2 deployer [UPG4]."""
         return time == self._create2_time
 
 
 def create2_deployer_code() -> bytes:
-    """The code of the deployer as it is on the public chains."""
+    """The code of the create2 deployer, as on the public chains."""
     text = files(__package__).joinpath("create2_deployer.hex").read_text()
     return bytes.fromhex(text)

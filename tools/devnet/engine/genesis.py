@@ -1,4 +1,4 @@
-"""From a geth genesis file to the chain's constants, its state and its block 0 (dev-engine-facts 3.4)."""
+"""Reads a genesis file in geth's format: chain parameters, state and block 0."""
 
 import json
 from collections.abc import Mapping
@@ -11,37 +11,37 @@ from rollup_node.stages.protocol.headers import EMPTY_UNCLES_HASH, Header, heade
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.engine.execution import L2Chain, with_fork_fields
+from rollup_node.tools.devnet.engine.execution import ChainSpec, with_fork_fields
 from rollup_node.tools.devnet.engine.forks import ExecutionSchedule
 from rollup_node.tools.devnet.evm.genesis import GenesisError, data, load_alloc, number
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 DEFAULT_BASE_FEE = 1_000_000_000
 
 
-class Genesis(NamedTuple):
-    """Where a chain starts."""
+class ParsedGenesis(NamedTuple):
+    """A chain's parameters, the database with its initial state, and block 0."""
 
-    chain: L2Chain
-    store: Store
+    chain: ChainSpec
+    store: StateDatabase
     block: Block
 
 
-def parse_genesis(content: bytes) -> Genesis:
-    """Reads a genesis file; GenesisError for anything unusable."""
+def parse_genesis(content: bytes) -> ParsedGenesis:
+    """Parses a genesis file. Raises GenesisError for an invalid one."""
     try:
         found = json.loads(content)
     except ValueError as error:
         raise GenesisError(f"not JSON: {error}") from None
     if not isinstance(found, dict) or not isinstance(found.get("config"), dict):
         raise GenesisError("not a genesis file: expected an object with `config` and `alloc`")
-    chain = chain_of(found["config"])
-    store = Store()
-    return Genesis(chain, store, genesis_block(store, found, chain))
+    chain = chain_spec(found["config"])
+    store = StateDatabase()
+    return ParsedGenesis(chain, store, genesis_block(store, found, chain))
 
 
-def chain_of(config: Mapping[str, Any]) -> L2Chain:
-    """The chain's constants from the `config` of its genesis."""
+def chain_spec(config: Mapping[str, Any]) -> ChainSpec:
+    """The chain parameters in the `config` of a genesis. Raises GenesisError."""
     constants = config.get("optimism")
     if not isinstance(constants, dict):
         raise GenesisError("config: no `optimism` object; this is not the genesis of an OP Stack chain")
@@ -58,19 +58,21 @@ def chain_of(config: Mapping[str, Any]) -> L2Chain:
         raise GenesisError("config: optimism must have eip1559Elasticity and eip1559Denominator") from None
     if elasticity < 1 or denominator < 1:
         raise GenesisError("config: the EIP-1559 constants must be positive")
-    return make_chain(
+    return make_chain_spec(
         chain_id, times, ChainOpConfig(elasticity, denominator, constants.get("eip1559DenominatorCanyon"))
     )
 
 
-def make_chain(chain_id: int, times: Mapping[str, int], constants: ChainOpConfig) -> L2Chain:
-    """A chain from its activation times; execution needs none of the windows that the node's schedule knows."""
+def make_chain_spec(chain_id: int, times: Mapping[str, int], constants: ChainOpConfig) -> ChainSpec:
+    """The parameters of a chain with these activation times in seconds.
+
+    Execution needs none of the schedule's derivation parameters, so those are zero."""
     schedule = ForkSchedule(times, block_time=1, channel_timeout=0, max_sequencer_drift=0)
-    return L2Chain(chain_id, schedule, ExecutionSchedule(times), constants)
+    return ChainSpec(chain_id, schedule, ExecutionSchedule(times), constants)
 
 
-def genesis_block(store: Store, found: Mapping[str, Any], chain: L2Chain) -> Block:
-    """Loads the state and makes block 0, by the forks that are active at its time."""
+def genesis_block(store: StateDatabase, found: Mapping[str, Any], chain: ChainSpec) -> Block:
+    """Loads the state and makes block 0 with the fields of the forks active at its time. Raises GenesisError."""
     alloc = found.get("alloc")
     if not isinstance(alloc, dict):
         raise GenesisError("no `alloc` object")

@@ -1,4 +1,4 @@
-"""What the engine accepted, one JSON line each, so that a restarted engine gets back to its chain by executing it."""
+"""A journal of accepted payloads and forkchoice states, which a restarted engine replays."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ FILE_NAME = "accepted-blocks.jsonl"
 
 
 class Journal:
-    """Appends to a file in the engine's data directory. A line cut off by a crash is the last one, and ignored."""
+    """One JSON object per line in the engine's data directory. Only the last line can be cut off, by a crash."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ class Journal:
         self._file = self._path.open("ab", buffering=0)
 
     def entries(self) -> Iterator[dict[str, Any]]:
-        """What was written before, oldest first."""
+        """The entries, oldest first; an incomplete last line is removed from the file."""
         with self._path.open("rb") as lines:
             for line in lines:
                 if not line.endswith(b"\n"):
@@ -32,15 +32,16 @@ class Journal:
                 yield orjson.loads(line)
 
     def insert(self, payload: ExecutionPayload) -> None:
-        """A block became known."""
+        """Appends an accepted payload."""
         self._append(envelope_to_json(payload))
 
     def follow(self, head: Hash, safe: Hash, finalized: Hash) -> None:
-        """The head or a label moved."""
+        """Appends an accepted forkchoice state."""
         hashes = {"head": head, "safe": safe, "finalized": finalized}
         self._append({f"{name}BlockHash": to_hex(value) for name, value in hashes.items()})
 
     def close(self) -> None:
+        """Closes the file."""
         self._file.close()
 
     def _append(self, entry: dict[str, Any]) -> None:

@@ -1,18 +1,18 @@
-"""What OP Stack forks change in the execution of L2 blocks, in one record; `forks` has the table. What they change in
-headers and in the Engine API is read from the node's own table (`stages.protocol.forks`)."""
+"""The rules that OP Stack forks change in block execution; `forks` has the table. Rules of headers and of the Engine
+API are in the node's table, `stages.protocol.forks`."""
 
 import msgspec
 
-from rollup_node.tools.devnet.engine.data_fees import DataCost, OperatorFee
+from rollup_node.tools.devnet.engine.rollup_cost import L1CostFunction, OperatorCostFunction
 from rollup_node.tools.devnet.evm.rules import EvmRules
 
 
 class ExecutionRules(msgspec.Struct, frozen=True):
-    """Judged by the L2 block's own time."""
+    """The execution rules of one L2 block, chosen by its timestamp."""
 
     evm: EvmRules
-    data_cost: DataCost
-    operator_fee: OperatorFee | None = None
+    data_cost: L1CostFunction
+    operator_fee: OperatorCostFunction | None = None
     system_deposits: bool = True
     deposits_use_all_gas: bool = True
     deposit_receipt_version: int | None = None

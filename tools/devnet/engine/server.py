@@ -1,4 +1,4 @@
-"""The engine as a process: one ledger behind two ports, the Engine API for bearers of the JWT secret, eth_* for all."""
+"""The engine's two listeners: eth_* for everybody, and with a JWT the Engine API as well."""
 
 import asyncio
 import signal
@@ -8,10 +8,10 @@ from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
-from rollup_node.tools.devnet.engine.genesis import Genesis
+from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.engine.journal import Journal
-from rollup_node.tools.devnet.engine.ledger import L2Ledger
 from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
 
 CLIENT_VERSION = "rollup-node-devnet-engine/v1"
@@ -20,54 +20,55 @@ log = get_logger("engine")
 
 
 class EngineServer:
-    """Both listeners of an embedded engine."""
+    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from."""
 
     def __init__(
         self,
-        genesis: Genesis,
+        genesis: ParsedGenesis,
         jwt_secret: bytes,
         *,
         http_port: int = 0,
         auth_port: int = 0,
         data_dir: Path | None = None,
     ) -> None:
-        self.ledger = L2Ledger(genesis)
+        self.backend = L2Backend(genesis)
         self._journal = None if data_dir is None else Journal(data_dir)
         if self._journal is not None:
-            restore(self.ledger, self._journal)
-        public = EthApi(self.ledger, CLIENT_VERSION).methods()
-        private = public | EngineApi(self.ledger, self._journal).methods()
+            restore(self.backend, self._journal)
+        public = EthApi(self.backend, CLIENT_VERSION).methods()
+        private = public | EngineApi(self.backend, self._journal).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
 
     async def start(self) -> None:
-        """Binds both ports; OSError where one is taken."""
+        """Binds both ports. Raises OSError where one is in use."""
         await self.http.start()
         await self.auth.start()
 
     async def stop(self) -> None:
+        """Closes listeners and journal."""
         await self.auth.stop()
         await self.http.stop()
         if self._journal is not None:
             self._journal.close()
 
 
-def restore(ledger: L2Ledger, journal: Journal) -> None:
-    """Brings a ledger to where its journal ends, by executing all blocks in it."""
-    chain = ledger.chain
+def restore(backend: L2Backend, journal: Journal) -> None:
+    """Replays a journal into a backend. Raises InvalidBlock or ValueError where it does not fit the genesis."""
+    chain = backend.chain
     for entry in journal.entries():
         if "executionPayload" in entry:
             root = entry.get("parentBeaconBlockRoot")
             payload = payload_from_json(entry["executionPayload"], None if root is None else hash_from_hex(root))
             parent = chain.get(payload.parent_hash)
             if parent is not None:
-                chain.insert(ledger.check(parent, payload))
+                chain.insert(backend.check(parent, payload))
             continue
         head, safe, finalized = (
             chain.get(hash_from_hex(entry[f"{name}BlockHash"])) for name in ("head", "safe", "finalized")
         )
         if head is not None:
-            ledger.set_head(head)
+            backend.set_head(head)
             chain.safe, chain.finalized = safe or chain.safe, finalized or chain.finalized
 
 
@@ -78,7 +79,7 @@ async def serve(server: EngineServer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     await server.start()
-    genesis = server.ledger.chain.genesis
+    genesis = server.backend.chain.genesis
     print(f"genesis {to_hex(genesis.hash)}  http {server.http.url}  auth {server.auth.url}", flush=True)
     try:
         await stopping.wait()

@@ -1,4 +1,5 @@
-"""An Ethereum virtual machine in plain Python for development chains: tries, state, instructions, transactions, blocks.
+"""An Ethereum virtual machine in Python for development chains.
 
-From below: `trie` and `state` hold accounts by root, `machine` runs code, `execution` applies transactions to a block,
-`forks` says which rules a block has. `tools.devnet.chain` makes chains of such blocks."""
+From the bottom: `trie` and `state` hold accounts by state root, `instructions` and `precompiles` are what code can do,
+and `state_transition` runs code (`interpreter`), applies transactions (`transition`) and executes blocks (`block`) by
+the rules of a fork (`forks`). `tools.devnet.chain` makes chains of such blocks."""

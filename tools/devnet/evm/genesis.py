@@ -1,19 +1,19 @@
-"""The state that a genesis file's `alloc` describes."""
+"""Loads the state of a genesis file's `alloc`."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 
 class GenesisError(ValueError):
-    """The genesis cannot be used; the text says what is wrong where."""
+    """The genesis is invalid; the text names the field."""
 
 
-def load_alloc(store: Store, alloc: Mapping[str, Any]) -> Hash:
-    """Puts all accounts into the store; the state root. Accounts are kept even if they are empty, as geth does."""
+def load_alloc(store: StateDatabase, alloc: Mapping[str, Any]) -> Hash:
+    """Writes all accounts, also empty ones, as geth does; the state root. Raises GenesisError."""
     state = State(store)
     for text, entry in alloc.items():
         try:
@@ -24,7 +24,7 @@ def load_alloc(store: Store, alloc: Mapping[str, Any]) -> Hash:
 
 
 def number(value: Any) -> int:
-    """A number of a genesis file: hex text, decimal text, a plain number, or nothing."""
+    """A number in a genesis file: hex or decimal text, a JSON number, or null for 0. Raises ValueError."""
     if value is None:
         return 0
     if isinstance(value, str):
@@ -38,7 +38,7 @@ def number(value: Any) -> int:
 
 
 def data(value: Any) -> bytes:
-    """Bytes of a genesis file: hex text with or without 0x, or nothing."""
+    """Bytes in a genesis file: hex text with or without 0x, or null for none. Raises ValueError."""
     try:
         return bytes.fromhex(value.removeprefix("0x")) if value else b""
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the virtual machine's forks change, in one record. Code asks a rule, never a name."""
+"""The rules of the EVM that forks change. Code reads a rule and never compares fork names."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -6,20 +6,20 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.program import InstructionSet
+from rollup_node.tools.devnet.evm.code_analysis import InstructionSet
 
 MAX_CODE = 0x6000
 
 
 class Precompile(NamedTuple):
-    """A contract of the protocol's own: its gas by input, and its work. Both raise Halt for input that faults."""
+    """A precompiled contract: gas by input, and output by input. Both raise ExceptionalHalt for invalid input."""
 
     gas: Callable[[bytes], int]
     run: Callable[[bytes], bytes]
 
 
 class BlobRules(msgspec.Struct, frozen=True):
-    """Blobs a block aims at and may have, and how fast their fee moves (EIP-4844, 7691, 7892)."""
+    """Target and maximum of blobs in a block, and the update fraction of their fee (EIP-4844, EIP-7691, EIP-7892)."""
 
     target: int
     maximum: int
@@ -29,7 +29,7 @@ class BlobRules(msgspec.Struct, frozen=True):
 
 
 class EvmRules(msgspec.Struct, frozen=True):
-    """Rules of one fork for code and for transactions. Sizes in bytes."""
+    """The rules of a fork for code and transactions; sizes in bytes."""
 
     name: str
     instructions: InstructionSet
@@ -44,5 +44,5 @@ class EvmRules(msgspec.Struct, frozen=True):
     max_code: int = MAX_CODE
 
     def warm_addresses(self) -> frozenset[Address]:
-        """The precompiles, which every transaction finds warm."""
+        """The precompiles, which are warm in every transaction (EIP-2929)."""
         return frozenset(self.precompiles)

@@ -1,4 +1,4 @@
-"""Accounts and storage on top of tries, with a journal that undoes what a reverted call did."""
+"""Accounts and storage on top of tries, with a journal to revert calls."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,7 +8,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_CODE_HASH, EMPTY_ROOT, Account
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.trie import MissingNode, NodeStore, Trie
+from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore
 
 NEW_ACCOUNT = Account(0, 0, EMPTY_ROOT, EMPTY_CODE_HASH)
 
@@ -16,32 +16,32 @@ _key = lru_cache(16384)(keccak256)
 _ABSENT: Any = object()
 
 
-class Store:
-    """Everything durable: trie nodes and contract codes by hash, shared by the states of all blocks."""
+class StateDatabase:
+    """Trie nodes and contract code by hash, shared by the states of all blocks."""
 
     def __init__(self, nodes: dict[Hash, bytes] | None = None, codes: dict[Hash, bytes] | None = None) -> None:
-        self.nodes = NodeStore(nodes)
+        self.nodes = TrieNodeStore(nodes)
         self.codes: dict[Hash, bytes] = {EMPTY_CODE_HASH: b""} if codes is None else {EMPTY_CODE_HASH: b""} | codes
 
 
 class EventLog(NamedTuple):
-    """A log as a transaction leaves it."""
+    """An event log."""
 
     address: Address
     topics: tuple[bytes, ...]
     data: bytes
 
 
-class Snapshot(NamedTuple):
-    """A point to revert to, within one transaction."""
+class StateSnapshot(NamedTuple):
+    """A point within a transaction to revert to."""
 
     entries: int
     logs: int
     refund: int
 
 
-class Change(NamedTuple):
-    """An account that was written, as it is now (None: removed), with the slots of it that were written."""
+class AccountChange(NamedTuple):
+    """A written account with its code and its written slots; `account` is None where it was removed."""
 
     address: Address
     account: Account | None
@@ -50,12 +50,12 @@ class Change(NamedTuple):
 
 
 class State:
-    """The state after a block, and the changes of the block being executed. Balances in wei, storage as integers.
+    """The state after a block with the uncommitted changes of the next one. Balances in wei, storage as integers.
 
-    Between `begin_transaction` and `end_transaction`, `revert` undoes everything since a `snapshot`: every changeable
-    piece is an entry of some dict, and the journal holds what the entry was before."""
+    `revert` undoes all changes since a `snapshot` of the same transaction: each change is an entry of a dict, and the
+    journal has the entry's former value."""
 
-    def __init__(self, store: Store, root: Hash = EMPTY_ROOT) -> None:
+    def __init__(self, store: StateDatabase, root: Hash = EMPTY_ROOT) -> None:
         self.store = store
         self.logs: list[EventLog] = []
         self.refund = 0
@@ -75,26 +75,28 @@ class State:
     # --- transactions ----------------------------------------------------------------------------------------------
 
     def begin_transaction(self) -> None:
-        """Forgets what lives for one transaction only."""
+        """Clears logs, refund, transient storage, access lists and the journal."""
         self.logs, self.refund = [], 0
         for passing in (self._originals, self._transient, self._warm, self._created, self._destroyed):
             passing.clear()
         self._journal.clear()
 
     def end_transaction(self) -> None:
-        """Removes the accounts that destroyed themselves."""
+        """Removes self-destructed accounts."""
         for address in self._destroyed:
             self._accounts[address] = None
             self._changed_accounts.add(address)
+            # A later transaction may create the account again: it must not see the old storage.
             self._storage[address] = {}
             self._changed_slots.pop(address, None)
             self._tries[address] = Trie(self.store.nodes)
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(len(self._journal), len(self.logs), self.refund)
+    def snapshot(self) -> StateSnapshot:
+        """The current point within the transaction."""
+        return StateSnapshot(len(self._journal), len(self.logs), self.refund)
 
-    def revert(self, snapshot: Snapshot) -> None:
-        """Takes back everything since the snapshot."""
+    def revert(self, snapshot: StateSnapshot) -> None:
+        """Undoes all changes since the snapshot."""
         journal = self._journal
         while len(journal) > snapshot.entries:
             entries, key, before = journal.pop()
@@ -112,28 +114,32 @@ class State:
     # --- accounts --------------------------------------------------------------------------------------------------
 
     def account(self, address: Address) -> Account | None:
-        """The account; its storage root is that of the last `commit`."""
+        """The account, or None; its storage root is that of the last `commit`."""
         try:
             return self._accounts[address]
         except KeyError:
             encoded = self._trie.get(_key(address))
             account = None if encoded is None else _decode_account(encoded)
-            self._accounts[address] = account
+            self._accounts[address] = account  # a cached read is no change, and not in the journal
             return account
 
     def balance(self, address: Address) -> int:
+        """The balance in wei, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.balance
 
     def nonce(self, address: Address) -> int:
+        """The nonce, 0 without an account."""
         account = self.account(address)
         return 0 if account is None else account.nonce
 
     def code_hash(self, address: Address) -> Hash:
+        """The hash of the code, that of no code without an account."""
         account = self.account(address)
         return EMPTY_CODE_HASH if account is None else account.code_hash
 
     def code(self, address: Address) -> bytes:
+        """The code, empty without an account. Raises MissingNode where the database lacks it."""
         account = self.account(address)
         if account is None:
             return b""
@@ -143,19 +149,19 @@ class State:
             raise MissingNode(f"code 0x{account.code_hash.hex()} is not in the store") from None
 
     def is_alive(self, address: Address) -> bool:
-        """Whether there is an account that is not empty in the sense of EIP-161."""
+        """Whether the account exists and is not empty (EIP-161)."""
         account = self.account(address)
         return account is not None and not _is_empty(account)
 
     def is_occupied(self, address: Address) -> bool:
-        """Whether no contract may be created at the address (EIP-684, EIP-7610)."""
+        """Whether a creation at the address is a collision (EIP-684, EIP-7610)."""
         account = self.account(address)
         return account is not None and (
             account.nonce != 0 or account.code_hash != EMPTY_CODE_HASH or account.storage_root != EMPTY_ROOT
         )
 
     def add_balance(self, address: Address, amount: int) -> None:
-        """Adds wei; adding nothing to an empty account removes it (EIP-161)."""
+        """Adds wei; adding zero to an empty account removes it (EIP-161)."""
         account = self.account(address)
         if amount:
             account = account or NEW_ACCOUNT
@@ -164,23 +170,25 @@ class State:
             self._write(address, None)
 
     def subtract_balance(self, address: Address, amount: int) -> None:
-        """Takes wei that the caller has checked to be there."""
+        """Subtracts wei; the caller has checked the balance."""
         if amount:
             account = self.account(address) or NEW_ACCOUNT
             self._write(address, Account(account.nonce, account.balance - amount, account[2], account[3]))
 
     def set_nonce(self, address: Address, nonce: int) -> None:
+        """Sets the nonce."""
         account = self.account(address) or NEW_ACCOUNT
         self._write(address, Account(nonce, account[1], account[2], account[3]))
 
     def set_code(self, address: Address, code: bytes) -> None:
+        """Sets the code and stores it by its hash."""
         account = self.account(address) or NEW_ACCOUNT
         code_hash = keccak256(code)
         self.store.codes[code_hash] = code
         self._write(address, Account(account[0], account[1], account[2], code_hash))
 
     def put_account(self, address: Address, account: Account) -> None:
-        """Sets all of an account but its storage, for genesis."""
+        """Sets an account without its storage, for a genesis."""
         self._write(address, account)
 
     def _write(self, address: Address, account: Account | None) -> None:
@@ -191,7 +199,7 @@ class State:
     # --- storage ---------------------------------------------------------------------------------------------------
 
     def storage(self, address: Address, slot: int) -> int:
-        """The present value of a slot."""
+        """The current value of a slot."""
         slots = self._storage.get(address)
         if slots is None:
             slots = self._storage[address] = {}
@@ -207,7 +215,9 @@ class State:
         return self.storage(address, slot) if original is None else original
 
     def set_storage(self, address: Address, slot: int, value: int) -> None:
+        """Sets a slot."""
         before = self.storage(address, slot)
+        # Stays after a revert: SSTORE is priced by the value at the start of the transaction.
         self._originals.setdefault((address, slot), before)
         slots = self._storage[address]
         self._journal.append((slots, slot, before))
@@ -215,9 +225,11 @@ class State:
         self._changed_slots.setdefault(address, set()).add(slot)
 
     def transient(self, address: Address, slot: int) -> int:
+        """The value of a slot of transient storage (EIP-1153)."""
         return self._transient.get((address, slot), 0)
 
     def set_transient(self, address: Address, slot: int, value: int) -> None:
+        """Sets a slot of transient storage."""
         self._put(self._transient, (address, slot), value)
 
     def _storage_trie(self, address: Address) -> Trie:
@@ -228,20 +240,21 @@ class State:
             self._tries[address] = trie
         return trie
 
-    # --- what lives for one transaction ----------------------------------------------------------------------------
+    # --- transaction scope -----------------------------------------------------------------------------------------
 
     def warm_up(self, key: Address | tuple[Address, int]) -> bool:
-        """Marks an address, or a slot of one, as accessed; whether it was cold (EIP-2929)."""
+        """Adds an address, or an address with a slot, to the accessed ones; whether it was cold (EIP-2929)."""
         if key in self._warm:
             return False
         self._put(self._warm, key, True)
         return True
 
     def preload(self, addresses: frozenset[Address]) -> None:
-        """Addresses that are warm from the transaction's start."""
+        """Adds addresses that are warm from the start of the transaction."""
         self._warm.update(dict.fromkeys(addresses, True))
 
     def mark_created(self, address: Address) -> None:
+        """Marks an account as created in this transaction."""
         self._put(self._created, address, True)
 
     def is_created(self, address: Address) -> bool:
@@ -249,6 +262,7 @@ class State:
         return address in self._created
 
     def mark_destroyed(self, address: Address) -> None:
+        """Marks an account for removal at the end of the transaction."""
         self._put(self._destroyed, address, True)
 
     # --- roots -----------------------------------------------------------------------------------------------------
@@ -259,7 +273,7 @@ class State:
         return EMPTY_ROOT if account is None else account.storage_root
 
     def commit(self, keep_empty: bool = False) -> Hash:
-        """Writes all changes to the tries; the state root. Empty accounts are kept in a genesis only."""
+        """Writes all changes to the tries; the state root. `keep_empty` keeps empty accounts, for a genesis."""
         for address, changed in self._changed_slots.items():
             self._commit_storage(address, changed)
         self._changed_slots.clear()
@@ -273,11 +287,11 @@ class State:
         self._journal.clear()
         return self._trie.commit()
 
-    def changes(self) -> Iterator[Change]:
-        """What was written since the last `commit`."""
+    def changes(self) -> Iterator[AccountChange]:
+        """The accounts written since the last `commit`, by address."""
         for address in sorted(self._changed_accounts | self._changed_slots.keys()):
             slots = {slot: self._storage[address][slot] for slot in sorted(self._changed_slots.get(address, ()))}
-            yield Change(address, self.account(address), self.code(address), slots)
+            yield AccountChange(address, self.account(address), self.code(address), slots)
 
     def prove_account(self, address: Address) -> list[bytes]:
         """The account's proof under the committed root."""

@@ -1,4 +1,4 @@
-"""Encoded transactions of all types with their hash and sender, as blocks and pools hold them."""
+"""Decoded transactions of all types with their encoding, hash and sender."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from rollup_node.stages.protocol.types import Address, Hash
 
 
 class InvalidTransaction(Exception):
-    """No block may hold the transaction, at least not now and here; the text says why."""
+    """The transaction cannot be included in the block; the text says why."""
 
 
 class SignedTransaction(NamedTuple):
-    """A transaction of types 0 to 4."""
+    """A transaction of type 0 to 4."""
 
     raw: bytes
     hash: Hash
@@ -34,11 +34,12 @@ class SignedTransaction(NamedTuple):
 
     @property
     def kind(self) -> int:
+        """The transaction type."""
         return self.body.kind
 
 
 class Deposit(NamedTuple):
-    """A transaction that L1 imposes."""
+    """A deposit transaction, type 0x7E."""
 
     raw: bytes
     hash: Hash
@@ -47,6 +48,7 @@ class Deposit(NamedTuple):
 
     @property
     def kind(self) -> int:
+        """The transaction type."""
         return DEPOSIT_TYPE
 
 
@@ -55,7 +57,7 @@ AnyTransaction = SignedTransaction | Deposit
 
 @lru_cache(2048)
 def read_transaction(raw: bytes, chain_id: int) -> AnyTransaction:
-    """Decodes a transaction and recovers its sender; InvalidTransaction where that cannot be done."""
+    """Decodes a transaction and recovers its sender. Raises InvalidTransaction."""
     if is_deposit(raw):
         try:
             deposit = decode_deposit(raw)
@@ -66,7 +68,7 @@ def read_transaction(raw: bytes, chain_id: int) -> AnyTransaction:
 
 
 def read_signed(raw: bytes, chain_id: int) -> SignedTransaction:
-    """As `read_transaction`, of types 0 to 4 only."""
+    """As `read_transaction`, for types 0 to 4. Raises InvalidTransaction."""
     try:
         body = decode_transaction(raw)
     except TransactionError as error:

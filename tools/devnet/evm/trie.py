@@ -1,5 +1,6 @@
-"""An incremental Merkle Patricia trie over a store of nodes by hash. Nothing is ever removed from the store, so every
-root that was committed stays readable, and a change costs only the nodes on its way."""
+"""An incremental Merkle Patricia trie over nodes by hash.
+
+Nodes are never removed, so all committed roots stay readable. A change creates only the nodes on its key's path."""
 
 from typing import Any, TypeAlias
 
@@ -14,11 +15,11 @@ _CACHED_NODES = 8192
 
 
 class MissingNode(Exception):
-    """The store lacks a node that the root commits to."""
+    """A node under the root is not in the store."""
 
 
 class Leaf:
-    """The end of a path; `path` holds one nibble a byte."""
+    """A leaf node; `path` has one nibble per byte."""
 
     __slots__ = ("path", "value")
 
@@ -28,7 +29,7 @@ class Leaf:
 
 
 class Extension:
-    """A stretch of path that all keys below share."""
+    """An extension node: the part of the path that all keys below share."""
 
     __slots__ = ("child", "path")
 
@@ -38,7 +39,7 @@ class Extension:
 
 
 class Branch:
-    """Sixteen ways on, and the value of the key that ends here."""
+    """A branch node: sixteen children, and the value of the key that ends here."""
 
     __slots__ = ("children", "value")
 
@@ -51,22 +52,22 @@ Node = Leaf | Extension | Branch
 Reference: TypeAlias = "bytes | Node | None"
 
 
-class NodeStore:
-    """Encoded nodes by hash, with the most used ones kept decoded."""
+class TrieNodeStore:
+    """Encoded nodes by hash, with a cache of decoded ones."""
 
     def __init__(self, nodes: dict[Hash, bytes] | None = None) -> None:
         self.nodes: dict[Hash, bytes] = {} if nodes is None else nodes
         self._decoded: dict[Hash, Node] = {}
 
     def encoded(self, node_hash: Hash) -> bytes:
-        """The node's RLP; MissingNode where the store lacks it."""
+        """The RLP of a node. Raises MissingNode."""
         try:
             return self.nodes[node_hash]
         except KeyError:
             raise MissingNode(f"trie node 0x{node_hash.hex()} is not in the store") from None
 
     def node(self, node_hash: Hash) -> Node:
-        """The decoded node; it is shared and must not be changed."""
+        """A decoded node, which is shared and must not be changed. Raises MissingNode."""
         node = self._decoded.get(node_hash)
         if node is None:
             node = _from_items(rlp.decode(self.encoded(node_hash)))
@@ -82,19 +83,19 @@ class NodeStore:
 
     def _remember(self, node_hash: Hash, node: Node) -> None:
         if len(self._decoded) >= _CACHED_NODES:
-            self._decoded.clear()
+            self._decoded.clear()  # cheaper than an LRU, and refilled within a block
         self._decoded[node_hash] = node
 
 
 class Trie:
-    """One trie, from a committed root on. Changes stay in memory until `commit`."""
+    """A trie on top of a committed root; changes stay in memory until `commit`."""
 
-    def __init__(self, store: NodeStore, root: Hash = EMPTY_ROOT) -> None:
+    def __init__(self, store: TrieNodeStore, root: Hash = EMPTY_ROOT) -> None:
         self._store = store
         self._root: Reference = None if root == EMPTY_ROOT else root
 
     def get(self, key: bytes) -> bytes | None:
-        """The value under a key."""
+        """The value of a key."""
         path, at, reference = nibbles(key), 0, self._root
         while reference is not None:
             node = self._load(reference)
@@ -113,12 +114,12 @@ class Trie:
         return None
 
     def set(self, key: bytes, value: bytes | None) -> None:
-        """Puts a value under a key; an empty one or None takes the key out."""
+        """Sets the value of a key; an empty value or None removes the key."""
         path = nibbles(key)
         self._root = self._insert(self._root, path, value) if value else self._remove(self._root, path)
 
     def commit(self) -> Hash:
-        """Stores all new nodes; the root."""
+        """Stores all new nodes; the root hash."""
         if self._root is None:
             return EMPTY_ROOT
         if not isinstance(self._root, bytes):
@@ -126,7 +127,7 @@ class Trie:
         return self._root
 
     def prove(self, key: bytes) -> list[bytes]:
-        """The encoded nodes from the root towards a key, as eth_getProof lists them. Only of a committed trie."""
+        """The encoded nodes from the root towards a key, as of eth_getProof. The trie must be committed."""
         path, at, reference, proof = nibbles(key), 0, self._root, []
         while reference is not None:
             if isinstance(reference, bytes):
@@ -161,7 +162,7 @@ class Trie:
         elif shared == len(node.path):
             return Extension(node.path, self._insert(node.child, path[shared:], value))
         branch = Branch([None] * 16, b"")
-        _hang(branch, node, shared)
+        _attach(branch, node, shared)
         if shared == len(path):
             branch.value = value
         else:
@@ -194,7 +195,7 @@ class Trie:
         return self._shrink(children, value)
 
     def _shrink(self, children: list[Reference], value: bytes) -> Reference:
-        """A branch that lost something; with one way left it is no branch any more."""
+        """A branch after a removal, collapsed where only one child or the value is left."""
         taken = [index for index, child in enumerate(children) if child is not None]
         if len(taken) + bool(value) > 1:
             return Branch(children, value)
@@ -203,7 +204,7 @@ class Trie:
         return self._join(bytes(taken[:1]), children[taken[0]]) if taken else None
 
     def _join(self, path: bytes, child: Reference) -> Reference:
-        """`path` put before what is left below it."""
+        """The node below `path`, merged with it where it is a leaf or an extension."""
         if child is None:
             return None
         node = self._load(child)
@@ -214,7 +215,7 @@ class Trie:
         return Extension(path + node.path, node.child)
 
     def _items(self, node: Node) -> list[Any]:
-        """A node as RLP items; the nodes below it are stored and replaced by their hashes."""
+        """The RLP items of a node; its children are stored and replaced by their hashes."""
         if isinstance(node, Leaf):
             return [hex_prefix(node.path, leaf=True), node.value]
         if isinstance(node, Extension):
@@ -231,24 +232,24 @@ class Trie:
         return items
 
     def _committed(self, child: Reference) -> tuple[Reference, Any]:
-        """A child's reference from now on, and what its parent's encoding holds of it."""
+        """The new reference of a child, and the item for it in its parent's encoding."""
         if child is None or isinstance(child, bytes):
             return child, child or b""
         items = self._items(child)
         encoded = rlp.encode(items)
-        if len(encoded) < 32:
+        if len(encoded) < 32:  # a short node is part of its parent instead of referenced by hash
             return child, items
         node_hash = self._store.put(encoded, child)
         return node_hash, node_hash
 
 
 def nibbles(key: bytes) -> bytes:
-    """A key as one nibble a byte."""
+    """A key with one nibble per byte."""
     return key.hex().encode().translate(_NIBBLES)
 
 
 def hex_prefix(path: bytes, leaf: bool) -> bytes:
-    """A path in its compact form, with the flag that tells leaves from extensions."""
+    """A path in hex-prefix encoding, with the flag that marks leaves."""
     flag = 2 if leaf else 0
     digits = path.translate(_DIGITS).decode()
     return bytes.fromhex(f"{flag + 1}{digits}" if len(path) & 1 else f"{flag}0{digits}")
@@ -277,8 +278,8 @@ def _shared_length(one: bytes, other: bytes) -> int:
     return length
 
 
-def _hang(branch: Branch, node: Leaf | Extension, shared: int) -> None:
-    """Puts a leaf or extension under the branch that splits its path after `shared` nibbles."""
+def _attach(branch: Branch, node: Leaf | Extension, shared: int) -> None:
+    """Attaches a leaf or extension to the branch that splits its path after `shared` nibbles."""
     if isinstance(node, Leaf):
         if shared == len(node.path):
             branch.value = node.value

@@ -1,1 +1,1 @@
-"""The embedded development L1: blocks by slots, blob transactions with their sidecars, reorganisations on demand."""
+"""The embedded L1 for development: a block per slot, blob transactions with sidecars, reorgs on request."""

@@ -1,4 +1,4 @@
-"""The Beacon API of the embedded L1, as far as a rollup node asks: genesis, spec, blobs and sidecars by slot."""
+"""The Beacon API routes that a rollup node uses: genesis, spec, and blobs, sidecars and commitments by slot."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -12,17 +12,17 @@ from rollup_node.tools.devnet.l1.sidecars import Blob
 
 
 class BlobSource(Protocol):
-    """What the API needs of a chain."""
+    """The chain behind the API; times in seconds."""
 
     genesis_time: int
     slot_seconds: int
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The blobs of the canonical block of a slot in order; None where there is no block."""
+        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
 
 
 def application(source: BlobSource) -> web.Application:
-    """The routes as a web application."""
+    """The web application with the routes."""
     app = web.Application()
     get = app.router.add_get
     get("/eth/v1/node/version", _constant({"version": "embedded development L1"}))
@@ -33,14 +33,14 @@ def application(source: BlobSource) -> web.Application:
         found = _find(source, request)
         if found is None:
             return _not_found()
-        wanted = _listed(request, "versioned_hashes")
+        wanted = _query_values(request, "versioned_hashes")
         return _json([to_hex(blob.content) for name, blob in found if not wanted or to_hex(name) in wanted])
 
     async def sidecars(request: web.Request) -> web.Response:
         found = _find(source, request)
         if found is None:
             return _not_found()
-        wanted = _listed(request, "indices")
+        wanted = _query_values(request, "indices")
         return _json(
             [_sidecar(index, blob) for index, (_, blob) in enumerate(found) if not wanted or str(index) in wanted]
         )
@@ -62,7 +62,7 @@ def _find(source: BlobSource, request: web.Request) -> Sequence[tuple[Hash, Blob
     return source.blobs_at(int(slot)) if slot.isdigit() else None
 
 
-def _listed(request: web.Request, name: str) -> set[str]:
+def _query_values(request: web.Request, name: str) -> set[str]:
     return {part for value in request.query.getall(name, []) for part in value.split(",")}
 
 
@@ -76,10 +76,10 @@ def _sidecar(index: int, blob: Blob) -> dict[str, str]:
 
 
 def _constant(data: dict[str, str]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(request: web.Request) -> web.Response:
+    async def handle(request: web.Request) -> web.Response:
         return _json(data)
 
-    return answer
+    return handle
 
 
 def _json(data: Any) -> web.Response:

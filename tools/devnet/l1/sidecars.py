@@ -1,8 +1,8 @@
-"""Blob transactions as a pool takes them: the canonical transaction apart from its sidecar, which is checked."""
+"""Parses blob transactions in their network form: splits off the sidecar and verifies it."""
 
 from dataclasses import dataclass
 
-from rollup_node.stages.blobs.kzg import proofs_hold, versioned_hash
+from rollup_node.stages.blobs.kzg import verify_proofs, versioned_hash
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
@@ -20,8 +20,9 @@ class Blob:
 
 
 def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash, Blob]]:
-    """A transaction in the form eth_sendRawTransaction takes, and its blobs by versioned hash. InvalidTransaction for
-    a blob transaction without a sidecar, or with one that does not fit (EIP-4844's form with a proof per blob)."""
+    """A transaction as of eth_sendRawTransaction, and its blobs by versioned hash.
+
+    Raises InvalidTransaction for a blob transaction without a valid sidecar with one proof per blob (EIP-4844)."""
     if raw[:1] != bytes((BLOB_TYPE,)):
         return read_signed(raw, chain_id), {}
     try:
@@ -29,15 +30,15 @@ def read_pooled(raw: bytes, chain_id: int) -> tuple[SignedTransaction, dict[Hash
     except rlp.RlpError as error:
         raise InvalidTransaction(f"blob transaction: {error}") from None
     if not (isinstance(wrapped, list) and len(wrapped) == 4 and all(isinstance(part, list) for part in wrapped)):
-        raise InvalidTransaction("blob transaction without its sidecar (body, blobs, commitments, proofs)")
+        raise InvalidTransaction("blob transaction without a sidecar (body, blobs, commitments, proofs)")
     body, blobs, commitments, proofs = wrapped
     transaction = read_signed(bytes((BLOB_TYPE,)) + rlp.encode(body), chain_id)
     hashes = transaction.body.blob_hashes
     if not len(hashes) == len(blobs) == len(commitments) == len(proofs):
-        raise InvalidTransaction("the sidecar has another number of blobs than the transaction")
+        raise InvalidTransaction("number of blobs in the sidecar differs from the transaction's")
     if tuple(map(versioned_hash, commitments)) != tuple(hashes):
-        raise InvalidTransaction("the sidecar's commitments do not match the transaction's hashes")
-    if not proofs_hold(blobs, commitments, proofs):
-        raise InvalidTransaction("a proof of the sidecar does not hold")
+        raise InvalidTransaction("commitments of the sidecar do not match the versioned hashes")
+    if not verify_proofs(blobs, commitments, proofs):
+        raise InvalidTransaction("invalid proof in the sidecar")
     found = zip(hashes, blobs, commitments, proofs, strict=True)
     return transaction, {blob_hash: Blob(*parts) for blob_hash, *parts in found}

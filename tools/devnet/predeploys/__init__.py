@@ -1,3 +1,3 @@
-"""The development chain's own L2 contracts: the Solidity source, the compiler's exact input (`compile.json`, with the
-source file put in for its URL), and the deployed bytecode that came out, one `.hex` file a contract. `alloc` puts them
-into a genesis; nothing is compiled when the project is used."""
+"""The predeploys of the development chain: Solidity source, compiler input (`compile.json`, with the source in place of
+its URL), and the deployed bytecode, one `.hex` file per contract. `alloc` puts them into a genesis; nothing is compiled
+at run time."""

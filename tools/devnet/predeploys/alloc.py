@@ -1,4 +1,4 @@
-"""What a development chain's L2 genesis holds besides its funded accounts, as entries of a genesis file's `alloc`."""
+"""The contracts in the genesis of the development chain, as entries of a genesis file's `alloc`."""
 
 from importlib.resources import files
 from typing import Any
@@ -13,12 +13,12 @@ from rollup_node.stages.protocol.addresses import (
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, L2Chain
+from rollup_node.tools.devnet.engine.execution import BASE_FEE_VAULT, L1_FEE_VAULT, ChainSpec
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER, create2_deployer_code
-from rollup_node.tools.devnet.predeploys.upgraded import Alloc, upgraded
+from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
 
 TOKEN = predeploy(0xFF)
-"""The development token; it stands for itself, without a proxy."""
+"""The development token, which has no proxy."""
 
 _CODE_NAMESPACE = bytes.fromhex("c0d3" * 9)
 _IMPLEMENTATION_SLOT = "0x360894a13ba1a3210667c828492db98dca3e2076cc3735a920a3ca505d382bbc"
@@ -41,32 +41,32 @@ _DETERMINISTIC_DEPLOYER_CODE = bytes.fromhex(
 
 
 def bytecode(name: str) -> bytes:
-    """The deployed code of a contract of `Predeploys.sol`."""
+    """The deployed bytecode of a contract of `Predeploys.sol`."""
     return bytes.fromhex(files(__package__).joinpath(f"{name}.hex").read_text())
 
 
 def implementation_address(proxy: Address) -> Address:
-    """Where the code behind a proxy lies."""
+    """The address of the implementation behind a proxy."""
     return _CODE_NAMESPACE + proxy[-2:]
 
 
-def predeploy_alloc(chain: L2Chain, time: int) -> Alloc:
-    """Proxies, the contracts behind them, the token, and what the upgrades of all forks active at `time` (seconds)
-    would have left."""
+def predeploy_alloc(chain: ChainSpec, time: int) -> Alloc:
+    """Proxies with their implementations and the token, after the upgrade transactions of all forks active at `time`
+    (seconds)."""
     alloc = {to_hex(predeploy(low)): _proxy(predeploy(low)) for low in range(_PROXIES)}
     for proxy, name in _IMPLEMENTED.items():
         alloc[to_hex(implementation_address(proxy))] = _contract(bytecode(name))
     alloc[to_hex(TOKEN)] = _contract(bytecode("Token"))
-    return upgraded(with_deployers(alloc, chain, time), chain, time)
+    return with_upgrades(with_deployers(alloc, chain, time), chain, time)
 
 
-def with_deployers(alloc: Alloc, chain: L2Chain, time: int) -> Alloc:
-    """The accounts and the two contracts that deploy others: one that Karst's upgrade takes for granted, as on the
-    public chains, and the one that Canyon puts in place."""
-    placed = {to_hex(_DETERMINISTIC_DEPLOYER): _contract(_DETERMINISTIC_DEPLOYER_CODE)}
+def with_deployers(alloc: Alloc, chain: ChainSpec, time: int) -> Alloc:
+    """The accounts with the deterministic deployer, which Karst's upgrade needs and the public chains have, and from
+    Canyon on the create2 deployer."""
+    deployers = {to_hex(_DETERMINISTIC_DEPLOYER): _contract(_DETERMINISTIC_DEPLOYER_CODE)}
     if chain.execution.at(time).canyon_denominator:
-        placed[to_hex(CREATE2_DEPLOYER)] = _contract(create2_deployer_code())
-    return placed | alloc
+        deployers[to_hex(CREATE2_DEPLOYER)] = _contract(create2_deployer_code())
+    return deployers | alloc
 
 
 def _proxy(address: Address) -> dict[str, Any]:

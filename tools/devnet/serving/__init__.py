@@ -1,1 +1,1 @@
-"""JSON-RPC serving for the embedded programs."""
+"""The HTTP and JSON-RPC server of the embedded programs."""

@@ -1,4 +1,4 @@
-"""A JSON-RPC 2.0 server over HTTP POST from a table of methods: batches, the usual errors, a JWT check if wanted."""
+"""A JSON-RPC 2.0 server over HTTP POST for a method table, with batches and an optional JWT check."""
 
 import base64
 import hmac
@@ -13,15 +13,18 @@ from aiohttp import web
 
 from rollup_node.stages.io.log import get_logger
 from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.protocol.jsonrpc_codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+from rollup_node.stages.rpc.jsonrpc import (
+    JsonRpcError,
+    JsonRpcRequest,
+    Response,
+    error_response,
+    method_not_found,
+    parse_body,
+    success_response,
+)
 
 log = get_logger("jsonrpc")
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-SERVER_ERROR = -32000
 
 MAX_BODY = 128 << 20
 MAX_BATCH = 1000
@@ -30,19 +33,9 @@ _TOKEN_AGE = 60
 Method = Callable[..., Any]
 
 
-class RpcError(Exception):
-    """What a method raises to answer with an error object."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-
-
 class JsonRpc:
-    """Answers request bodies. A method is a plain or async function of positional parameters whose result orjson can
-    encode; it raises RpcError, or HexError for a malformed parameter."""
+    """Dispatches request bodies. A method is a plain or async function of positional parameters whose result orjson can
+    encode. It raises JsonRpcError, or HexError for a malformed parameter."""
 
     def __init__(self, methods: Mapping[str, Method]) -> None:
         self._methods = {name: (method, inspect.signature(method)) for name, method in methods.items()}
@@ -52,61 +45,60 @@ class JsonRpc:
         """All method names, sorted."""
         return sorted(self._methods)
 
-    async def answer(self, body: bytes) -> bytes:
-        """The response to one request or a batch; empty when it held notifications only."""
+    async def respond(self, body: bytes) -> bytes:
+        """The response to one request or a batch; empty for notifications alone."""
         try:
-            request = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            return orjson.dumps(_failure(None, PARSE_ERROR, "parse error: the body is not JSON"))
-        if not isinstance(request, list):
-            response = await self._one(request)
-            return b"" if response is None else orjson.dumps(response)
-        if not request:
-            return orjson.dumps(_failure(None, INVALID_REQUEST, "empty batch"))
-        if len(request) > MAX_BATCH:
-            return orjson.dumps(_failure(None, INVALID_REQUEST, f"batch of more than {MAX_BATCH} requests"))
-        responses = [response for part in request if (response := await self._one(part)) is not None]
-        return orjson.dumps(responses) if responses else b""
+            parsed = parse_body(body)
+            if len(parsed.items) > MAX_BATCH:
+                raise JsonRpcError(INVALID_REQUEST, f"batch of more than {MAX_BATCH} requests")
+        except JsonRpcError as error:
+            return orjson.dumps(error_response(None, error))
+        responses = [response for item in parsed.items if (response := await self._respond(item)) is not None]
+        if not responses:
+            return b""
+        return orjson.dumps(responses if parsed.is_batch else responses[0])
 
-    async def _one(self, request: Any) -> dict[str, Any] | None:
-        if not isinstance(request, dict) or not isinstance(request.get("method"), str):
-            return _failure(None, INVALID_REQUEST, "invalid request")
-        identity = request.get("id")
+    async def _respond(self, request: JsonRpcRequest | Response) -> Response | None:
+        """The response to a request; None for a notification."""
+        if not isinstance(request, JsonRpcRequest):
+            return request
         try:
-            response = {"jsonrpc": "2.0", "id": identity, "result": await self._call(request)}
-        except RpcError as error:
-            response = _failure(identity, error.code, error.message, error.data)
+            response = success_response(request.id, await self._call(request))
+        except JsonRpcError as error:
+            response = error_response(request.id, error)
         except HexError as error:
-            response = _failure(identity, INVALID_PARAMS, f"invalid argument: {error}")
-        except Exception as error:
-            log.crash("method failed", error, method=request["method"])
-            response = _failure(identity, INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}")
-        return response if "id" in request else None
+            response = error_response(request.id, JsonRpcError(INVALID_PARAMS, f"invalid argument: {error}"))
+        except Exception as error:  # a bug in a method must not close the connection of other requests
+            log.crash("method failed", error, method=request.method)
+            text = f"internal error: {type(error).__name__}: {error}"
+            response = error_response(request.id, JsonRpcError(INTERNAL_ERROR, text))
+        return None if request.is_notification else response
 
-    async def _call(self, request: dict[str, Any]) -> Any:
-        name = request["method"]
+    async def _call(self, request: JsonRpcRequest) -> Any:
+        name = request.method
         if name not in self._methods:
-            raise RpcError(METHOD_NOT_FOUND, f"the method {name} does not exist/is not available")
+            raise method_not_found(name)
         method, signature = self._methods[name]
-        parameters = request.get("params") or []
-        if not isinstance(parameters, list):
-            raise RpcError(INVALID_PARAMS, "parameters must be a list")
+        params = request.params or []
+        if not isinstance(params, list):
+            raise JsonRpcError(INVALID_PARAMS, "parameters must be a list")
         try:
-            signature.bind(*parameters)
+            signature.bind(*params)
         except TypeError as error:
-            raise RpcError(INVALID_PARAMS, f"{name}: {error}") from None
-        result = method(*parameters)
+            raise JsonRpcError(INVALID_PARAMS, f"{name}: {error}") from None
+        result = method(*params)
         return await result if inspect.isawaitable(result) else result
 
 
 def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Application:
-    """A web application that serves `rpc` at its root; with a secret, only for bearers of a fresh HS256 token.
-    Further routes may be added before it is started."""
+    """A web application that serves `rpc` at `/`, with a secret only for requests with a fresh HS256 token.
+
+    Routes may be added before it starts."""
 
     async def handle(request: web.Request) -> web.Response:
-        if jwt_secret is not None and (reason := token_problem(request.headers.get("Authorization", ""), jwt_secret)):
+        if jwt_secret is not None and (reason := token_error(request.headers.get("Authorization", ""), jwt_secret)):
             return web.Response(status=401, text=reason)
-        return web.Response(body=await rpc.answer(await request.read()), content_type="application/json")
+        return web.Response(body=await rpc.respond(await request.read()), content_type="application/json")
 
     served = web.Application(client_max_size=MAX_BODY)
     served.router.add_post("/", handle)
@@ -114,7 +106,8 @@ def application(rpc: JsonRpc, jwt_secret: bytes | None = None) -> web.Applicatio
 
 
 class Listener:
-    """An application bound to a port; `url` and `port` are known once it is started. Port 0 picks a free one."""
+    """An application that listens on a port. For port 0 a free one is chosen, and `url` and `port` have it once
+    started."""
 
     def __init__(self, app: web.Application, port: int, host: str = "127.0.0.1") -> None:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -123,20 +116,22 @@ class Listener:
 
     @property
     def url(self) -> str:
+        """The HTTP URL."""
         return f"http://{self.host}:{self.port}"
 
     async def start(self) -> None:
-        """Binds; OSError where the port is taken."""
+        """Binds the port. Raises OSError where it is in use."""
         await self._runner.setup()
         await web.TCPSite(self._runner, self.host, self.port).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
+        """Closes the port and all connections."""
         await self._runner.cleanup()
 
 
-def token_problem(authorization: str, secret: bytes) -> str | None:
-    """What is wrong with an Authorization header, or None: HS256 over the secret, issued within the last minute."""
+def token_error(authorization: str, secret: bytes) -> str | None:
+    """Why an Authorization header is rejected, or None for an HS256 token of the secret issued within 60 seconds."""
     if not authorization.startswith("Bearer "):
         return "missing token"
     try:
@@ -151,16 +146,9 @@ def token_problem(authorization: str, secret: bytes) -> str | None:
         return "signature is invalid"
     issued = payload.get("iat") if isinstance(payload, dict) else None
     if not isinstance(issued, int | float) or abs(issued - time.time()) > _TOKEN_AGE:
-        return "token is stale, or has no time of issue"
+        return "token is stale or has no iat"
     return None
 
 
 def _unpadded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-def _failure(identity: Any, code: int, message: str, data: Any = None) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": code, "message": message}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": identity, "error": error}

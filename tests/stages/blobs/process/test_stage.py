@@ -1,407 +1,307 @@
 """The blobs process with real messages, a compute worker and Beacon APIs that misbehave in known ways."""
 
 import asyncio
-import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-import ckzg
 import pytest
-from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
-from rollup_node.node.runtime.task_runner import Driver, Problems
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process import stage as blobs
-from rollup_node.stages.compute.config import ComputeConfig
-from rollup_node.stages.compute.process import stage as compute
-from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.protocol.blob_codec import decode_blob
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError
-from rollup_node.stages.protocol.types import BlobRef, BlockId, L1BlockRef
-from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.devnet.serving.jsonrpc_server import Listener
+from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
+from tests.support.fake_beacon import GENESIS, SLOT, FakeBeacon, RecordedBlob
+from tests.support.http_listener import listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within, running_stage, started_stage
 
-GENESIS, SLOT = 1000, 7
 BLOCK = L1BlockRef(b"\x11" * 32, 50, b"\x10" * 32, GENESIS + 12 * SLOT)
-NOWHERE = BlockId(0, bytes(32))
-ROLLUP = RollupConfig(
-    genesis=Genesis(NOWHERE, NOWHERE, 0, SystemConfig(bytes(20), bytes(32), bytes(32), 1)),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=3600,
-    channel_timeout=300,
-    l1_chain_id=1,
-    l2_chain_id=10,
-    fork_times={},
-    batch_inbox=bytes(20),
-    deposit_contract=bytes(20),
-    l1_system_config=bytes(20),
-)
+RecordedBlobs = tuple[RecordedBlob, ...]
 
 
-class Beacon:
-    """A Beacon API with the real blobs in slot 7; each route can be taken away or spoiled."""
+class BlobsClient:
+    """Derivation's end of the channel, and the published health."""
 
-    def __init__(self, real_blobs: Any) -> None:
-        self.real = list(real_blobs)
-        self.asked: list[str] = []
-        self.headers: list[str | None] = []
-        self.status: dict[str, int] = {}
-        self.delay = 0.0
-        self.change: Callable[[list[Any]], Any] = lambda listed: listed
-        self.drops_query = False
-
-    def app(self) -> web.Application:
-        app = web.Application()
-        for route, answer in (
-            ("/eth/v1/beacon/genesis", self.genesis),
-            ("/eth/v1/config/spec", self.spec),
-            ("/eth/v1/beacon/blobs/{slot}", self.blobs),
-            ("/eth/v1/beacon/blob_sidecars/{slot}", self.sidecars),
-            ("/eth/v1/beacon/blinded_blocks/{slot}", self.block),
-        ):
-            app.router.add_get(route, self._answering(answer, route.split("/")[4]))
-        return app
-
-    def _answering(self, answer: Callable[[web.Request], Any], name: str) -> Any:
-        async def handler(request: web.Request) -> web.Response:
-            self.asked.append(name)
-            self.headers.append(request.headers.get("X-Key"))
-            await asyncio.sleep(self.delay)
-            if name in self.status:
-                return web.Response(status=self.status[name], text="<html>no</html>")
-            if request.match_info.get("slot", str(SLOT)) != str(SLOT):
-                return web.json_response({"code": 404}, status=404)
-            return web.json_response({"data": answer(request)})
-
-        return handler
-
-    def genesis(self, request: web.Request) -> Any:
-        return {"genesis_time": str(GENESIS)}
-
-    def spec(self, request: web.Request) -> Any:
-        return {"SLOT_DURATION_MS": "12000"}
-
-    def blobs(self, request: web.Request) -> Any:
-        hashes = request.query.getall("versioned_hashes")
-        chosen = [each for each in self.real if self.drops_query or "0x" + each.hash.hex() in hashes]
-        return self.change(["0x" + each.blob.hex() for each in chosen])
-
-    def sidecars(self, request: web.Request) -> Any:
-        indices = request.query.getall("indices", [])
-        return self.change(
-            [
-                {
-                    "index": str(index),
-                    "blob": "0x" + each.blob.hex(),
-                    "kzg_commitment": "0x" + each.commitment.hex(),
-                    "kzg_proof": "0x" + self.proof(each).hex(),
-                }
-                for index, each in enumerate(self.real)
-                if not indices or str(index) in indices
-            ]
-        )
-
-    def block(self, request: web.Request) -> Any:
-        return {"message": {"body": {"blob_kzg_commitments": ["0x" + each.commitment.hex() for each in self.real]}}}
-
-    def proof(self, real: Any) -> bytes:
-        return bytes(ckzg.compute_blob_kzg_proof(real.blob, real.commitment, kzg.load_setup()))
-
-
-class World:
-    """The process under test and derivation's end of its channel."""
-
-    def __init__(self, buses: dict[str, Bus], beacons: list[Beacon]) -> None:
-        self.beacons = beacons
-        self.found: list[BlobsResponse] = []
-        self.missing: list[BlobsUnavailable] = []
+    def __init__(self, buses: dict[str, Bus], recorded: Sequence[RecordedBlob]) -> None:
+        self.responses: list[BlobsResponse] = []
+        self.unavailable: list[BlobsUnavailable] = []
         self.health: list[Health] = []
-        self._asking = buses["derivation"].connect("blobs.contents", self._take)
+        self._recorded = recorded
+        self._client = buses["derivation"].connect("blobs.contents", self._on_response)
         buses["rpc"].subscribe("status.blobs", self.health.append)
 
-    def _take(self, message: BlobsResponse | BlobsUnavailable) -> None:
-        (self.found if isinstance(message, BlobsResponse) else self.missing).append(message)  # type: ignore[arg-type]
+    def _on_response(self, message: BlobsResponse | BlobsUnavailable) -> None:
+        if isinstance(message, BlobsResponse):
+            self.responses.append(message)
+        else:
+            self.unavailable.append(message)
 
-    def ask(self, places: list[int], urgent: bool = True) -> None:
-        refs = tuple(BlobRef(place, self.beacons[0].real[place].hash) for place in places)
-        self._asking.send(BlobsRequest(BLOCK, refs, urgent))
+    def request(self, indices: list[int], urgent: bool = True) -> None:
+        """Requests recorded blobs by their indices."""
+        refs = tuple(BlobRef(index, self._recorded[index].hash) for index in indices)
+        self._client.send(BlobsRequest(BLOCK, refs, urgent))
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 10.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"{self.missing[-1:]} {self.health[-1:]}"
-            await asyncio.sleep(0.01)
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Waits for a condition."""
+        async with asyncio.timeout(20):
+            while not condition():
+                await asyncio.sleep(0.01)
 
-    async def has(self, places: list[int]) -> None:
-        """The blobs of these places arrive, once asked for."""
-        self.ask(places)
-        await self.until(lambda: self.found)
-        contents = self.found.pop().contents
-        real = [self.beacons[0].real[place] for place in places]
-        assert [content.hash for content in contents] == [each.hash for each in real]
-        assert [content.data for content in contents] == [decode_blob(each.blob) for each in real]
+    async def receives(self, indices: list[int]) -> None:
+        """Requests recorded blobs and waits until their contents arrive in the same order."""
+        self.request(indices)
+        await self.until(lambda: self.responses)
+        contents = self.responses.pop().contents
+        recorded = [self._recorded[index] for index in indices]
+        assert [content.hash for content in contents] == [each.hash for each in recorded]
+        assert [content.data for content in contents] == [decode_blob(each.blob) for each in recorded]
 
 
 @asynccontextmanager
-async def world(beacons: list[Beacon], **options: Any) -> AsyncIterator[World]:
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rn-")))
-        urls = []
-        for beacon in beacons:
-            listener = Listener(beacon.app(), 0)
-            await listener.start()
-            stack.push_async_callback(listener.stop)
-            urls.append(listener.url)
-        roles = {"l1": 1, "blobs": 1, "derivation": 1, "compute": 1, "rpc": 1}
-        buses = Bus.for_test(CHANNELS, folder, roles)
-        meter = Meter("blobs")
-        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
-        config = BlobsConfig(urls[0] if urls else None, ROLLUP, fallbacks=tuple(urls[1:]), timeout=5.0, **options)
-        stage = blobs.build(config, buses["blobs"], meter)
-        end = World(buses, beacons)
-        await stack.enter_async_context(pumping(buses))
-        await stage.start()
-        driver = Driver(stage, meter, Problems(stage, meter), "blobs")
-        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
-        try:
-            yield end
-        finally:
-            driver.stop()
-            await asyncio.wait(running, timeout=1.0)
-            for task in running:
-                task.cancel()
-            results = await asyncio.gather(*running, return_exceptions=True)
-            await stage.close()
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
+async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncIterator[BlobsClient]:
+    """The blobs process with these Beacon APIs, the first as primary; `options` of BlobsConfig."""
+    async with listening(*(beacon.app() for beacon in beacons)) as urls:
+        config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=5.0, **options)
+        async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
+            yield BlobsClient(buses, beacons[0].blobs)
 
 
-def run(use: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(30):
-            await use()
-
-    asyncio.run(bounded())
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    run_within(30, scenario)
 
 
 @pytest.fixture
-def beacon(real_blobs: Any) -> Beacon:
-    return Beacon(real_blobs)
+def beacon(recorded_blobs: RecordedBlobs) -> FakeBeacon:
+    """The primary Beacon API."""
+    return FakeBeacon(recorded_blobs)
 
 
 @pytest.fixture
-def other(real_blobs: Any) -> Beacon:
-    return Beacon(real_blobs)
+def fallback(recorded_blobs: RecordedBlobs) -> FakeBeacon:
+    """A second Beacon API."""
+    return FakeBeacon(recorded_blobs)
 
 
-def test_blobs_come_in_the_order_asked_for_and_are_kept(beacon: Beacon) -> None:
-    async def use() -> None:
-        async with world([beacon], header=("X-Key", "abc")) as w:
-            await w.has([4, 1, 4, 3])
-            assert beacon.asked == ["genesis", "spec", "blobs", "blinded_blocks"]
-            assert beacon.headers == ["abc"] * 4
-            await w.has([3, 1])
-            assert len(beacon.asked) == 4
-            await w.has([5])
-            assert beacon.asked[4:] == ["blobs"]
+def test_blobs_come_in_the_requested_order_and_are_cached(beacon: FakeBeacon) -> None:
+    async def scenario() -> None:
+        async with running_blobs([beacon], header=("X-Key", "abc")) as blobs_client:
+            await blobs_client.receives([4, 1, 4, 3])
+            assert beacon.requested == ["genesis", "spec", "blobs", "blinded_blocks"]
+            assert beacon.keys == ["abc"] * 4
+            await blobs_client.receives([3, 1])
+            assert len(beacon.requested) == 4
+            await blobs_client.receives([5])
+            assert beacon.requested[4:] == ["blobs"]
 
-    run(use)
-
-
-def test_blobs_of_several_blocks_fetched_ahead_are_checked_by_their_commitments(beacon: Beacon) -> None:
-    async def use() -> None:
-        async with world([beacon]) as w:
-            for place in range(6):
-                w.ask([place], urgent=False)
-            await w.until(lambda: len(w.found) == 6)
-            assert beacon.asked.count("blobs") == beacon.asked.count("blinded_blocks") == 6
-
-    run(use)
+    run(scenario)
 
 
-def test_a_missing_block_route_is_left_alone(beacon: Beacon) -> None:
+def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> None:
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            for index in range(6):
+                blobs_client.request([index], urgent=False)
+            await blobs_client.until(lambda: len(blobs_client.responses) == 6)
+            assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
+
+    run(scenario)
+
+
+def test_a_missing_block_route_is_not_tried_again(beacon: FakeBeacon) -> None:
     beacon.status["blinded_blocks"] = 404
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            await w.has([0, 1])
-            await w.has([2, 3])
-            assert beacon.asked.count("blinded_blocks") == 1
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([0, 1])
+            await blobs_client.receives([2, 3])
+            assert beacon.requested.count("blinded_blocks") == 1
 
-    run(use)
+    run(scenario)
 
 
-def reordered(listed: list[Any]) -> Any:
+def reversed_list(listed: list[Any]) -> list[Any]:
     return listed[::-1]
 
 
-def with_a_stranger(listed: list[Any]) -> Any:
+def with_another_blob(listed: list[Any]) -> list[Any]:
     return [*listed[:1], "0x" + bytes(kzg.BLOB_SIZE).hex(), *listed[1:]]
 
 
-@pytest.mark.parametrize("change", [reordered, with_a_stranger])
-def test_answers_in_another_order_or_with_more_are_sorted_out(change: Any, beacon: Beacon) -> None:
+@pytest.mark.parametrize("change", [reversed_list, with_another_blob])
+def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
+    """[BCN10]"""
     beacon.change = change
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            await w.has([0, 1])
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([0, 1])
 
-    run(use)
+    run(scenario)
 
 
-def test_a_proxy_that_drops_the_query(beacon: Beacon) -> None:
-    beacon.drops_query = True
+def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
+    """[BCN10]"""
+    beacon.ignores_hashes = True
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            await w.has([2, 5])
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([2, 5])
 
-    run(use)
+    run(scenario)
 
 
 @pytest.mark.parametrize("status", [404, 400, 501])
-def test_sidecars_where_there_is_no_blobs_route(status: int, beacon: Beacon) -> None:
+def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) -> None:
+    """[BCN5]"""
     beacon.status["blobs"] = status
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            await w.has([2, 0])
-            await w.has([3])
-            assert beacon.asked[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([2, 0])
+            await blobs_client.receives([3])
+            assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
-    run(use)
-
-
-def test_an_empty_answer_of_the_blobs_route_leads_to_sidecars(beacon: Beacon) -> None:
-    answers = [lambda listed: [], lambda listed: listed]
-    beacon.change = lambda listed: answers.pop(0)(listed)
-
-    async def use() -> None:
-        async with world([beacon]) as w:
-            await w.has([2])
-
-    run(use)
+    run(scenario)
 
 
-def test_all_sidecars_are_fetched_on_demand(beacon: Beacon) -> None:
-    beacon.drops_query = True
+def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
+    changes: list[Callable[[list[Any]], list[Any]]] = [lambda listed: [], lambda listed: listed]
+    beacon.change = lambda listed: changes.pop(0)(listed)
 
-    async def use() -> None:
-        async with world([beacon], fetch_all_sidecars=True, slot_seconds=12) as w:
-            await w.has([2])
-            assert beacon.asked == ["genesis", "blob_sidecars"]
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            await blobs_client.receives([2])
 
-    run(use)
+    run(scenario)
 
 
-def test_fallbacks_have_what_the_primary_lost(beacon: Beacon, other: Beacon) -> None:
+def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
+    """[BCN11]"""
+    beacon.ignores_hashes = True
+
+    async def scenario() -> None:
+        async with running_blobs([beacon], fetch_all_sidecars=True, slot_seconds=12) as blobs_client:
+            await blobs_client.receives([2])
+            assert beacon.requested == ["genesis", "blob_sidecars"]
+
+    run(scenario)
+
+
+def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+    """[BCN9, BCN12]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
 
-    async def use() -> None:
-        async with world([beacon, other], header=("X-Key", "abc")) as w:
-            await w.has([2])
-            assert other.asked == ["blobs"]
-            assert other.headers == [None]
-            await w.has([3])
-            assert other.asked == ["blobs", "blobs"]
-            assert beacon.asked == ["genesis", "spec", "blobs", "blob_sidecars"]
+    async def scenario() -> None:
+        async with running_blobs([beacon, fallback], header=("X-Key", "abc")) as blobs_client:
+            await blobs_client.receives([2])
+            assert fallback.requested == ["blobs"]
+            assert fallback.keys == [None]
+            await blobs_client.receives([3])
+            assert fallback.requested == ["blobs", "blobs"]
+            assert beacon.requested == ["genesis", "spec", "blobs", "blob_sidecars"]
 
-    run(use)
+    run(scenario)
 
 
-def test_bad_blobs_lead_to_another_endpoint(beacon: Beacon, other: Beacon) -> None:
-    def spoiled(listed: list[Any]) -> Any:
+def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+    """[BCN13]"""
+
+    def with_a_changed_digit(listed: list[Any]) -> list[Any]:
         return [text[:900] + ("1" if text[900] == "0" else "0") + text[901:] for text in listed]
 
-    beacon.change = spoiled
+    beacon.change = with_a_changed_digit
 
-    async def use() -> None:
-        async with world([beacon, other]) as w:
-            await w.has([0, 1])
-            assert any("was not asked for" in missing.error for missing in w.missing)
+    async def scenario() -> None:
+        async with running_blobs([beacon, fallback]) as blobs_client:
+            await blobs_client.receives([0, 1])
+            assert any("was not asked for" in unavailable.error for unavailable in blobs_client.unavailable)
 
-    run(use)
+    run(scenario)
 
 
-def test_blobs_that_nobody_has_are_missing_and_found_when_they_turn_up(beacon: Beacon) -> None:
+def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) -> None:
+    """[BCN8, BCN14]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            w.ask([0])
-            await w.until(lambda: w.missing)
-            assert w.missing[0].not_found
-            assert w.missing[0].block_hash == BLOCK.hash
-            assert "has no blobs of slot 7" in w.missing[0].error
-            await w.until(lambda: w.health and w.health[-1].problems)
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client.request([0])
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            unavailable = blobs_client.unavailable[0]
+            assert unavailable.not_found
+            assert unavailable.block_hash == BLOCK.hash
+            assert "has no blobs of slot 7" in unavailable.error
+            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
             beacon.status = {}
-            await w.has([0])
-            await w.until(lambda: w.health[-1] == Health(()))
+            await blobs_client.receives([0])
+            await blobs_client.until(lambda: blobs_client.health[-1] == Health(()))
 
-    run(use)
+    run(scenario)
 
 
 @pytest.mark.parametrize(("route", "status"), [("genesis", 500), ("spec", 503), ("blobs", 500), ("blob_sidecars", 500)])
-def test_errors_are_not_taken_for_absence(route: str, status: int, beacon: Beacon) -> None:
+def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: FakeBeacon) -> None:
+    """[BCN8]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404, route: status}
 
-    async def use() -> None:
-        async with world([beacon]) as w:
-            w.ask([0])
-            await w.until(lambda: w.missing)
-            assert not w.missing[0].not_found
-            assert f"HTTP status {status}" in w.missing[0].error
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client.request([0])
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            assert not blobs_client.unavailable[0].not_found
+            assert f"HTTP status {status}" in blobs_client.unavailable[0].error
 
-    run(use)
+    run(scenario)
 
 
-def test_a_slow_endpoint_gets_company(beacon: Beacon, other: Beacon, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beside_a_slow_endpoint_the_next_one_is_asked(
+    beacon: FakeBeacon, fallback: FakeBeacon, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client, "HEDGE_SECONDS", 0.1)
-    beacon.delay = 4.0
+    beacon.delay = 60.0
 
-    async def use() -> None:
-        async with world([beacon, other]) as w:
-            begun = time.monotonic()
-            await w.has([0])
-            assert time.monotonic() - begun < 3.5
+    async def scenario() -> None:
+        async with running_blobs([beacon, fallback]) as blobs_client:
+            await blobs_client.receives([0])
+            assert "blobs" in fallback.requested
 
-    run(use)
-
-
-def test_a_beacon_chain_that_began_later_is_another_one(beacon: Beacon) -> None:
-    beacon.genesis = lambda request: {"genesis_time": "5000"}  # type: ignore[method-assign]
-
-    async def use() -> None:
-        async with world([beacon]) as w:
-            w.ask([0])
-            await w.until(lambda: w.missing)
-            assert "belongs to another chain" in w.missing[0].error
-
-    run(use)
+    run(scenario)
 
 
-def test_without_an_endpoint_only_a_real_need_is_critical(real_blobs: Any) -> None:
-    async def use() -> None:
-        with pytest.raises(CriticalError, match=r"give one with --l1\.beacon"):
-            async with world([]) as w:
-                w.beacons = [Beacon(real_blobs)]
-                w.ask([0], urgent=False)
-                await asyncio.sleep(0.2)
-                assert w.health == [Health(())]
-                w.ask([0], urgent=True)
-                await asyncio.sleep(0.3)
+def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeacon) -> None:
+    beacon.genesis_time = 5000
 
-    run(use)
+    async def scenario() -> None:
+        async with running_blobs([beacon]) as blobs_client:
+            blobs_client.request([0])
+            await blobs_client.until(lambda: blobs_client.unavailable)
+            assert "belongs to another chain" in blobs_client.unavailable[0].error
+
+    run(scenario)
+
+
+def test_without_an_endpoint_only_an_urgent_request_is_critical(recorded_blobs: RecordedBlobs) -> None:
+    """[O6]"""
+    config = BlobsConfig(None, PLAIN_ROLLUP)
+
+    async def scenario() -> None:
+        async with started_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as (stage, _, buses):
+            (task,) = stage.activities
+            blobs_client = BlobsClient(buses, recorded_blobs)
+            blobs_client.request([0], urgent=False)
+            await task.wake.wait()
+            task.wake.clear()
+            await task.step()
+            blobs_client.request([0], urgent=True)
+            await task.wake.wait()
+            with pytest.raises(CriticalError, match=r"give one with --l1\.beacon"):
+                await task.step()
+
+    run(scenario)

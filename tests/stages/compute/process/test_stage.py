@@ -13,18 +13,18 @@ from rollup_node.stages.compute.process.stage import build
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.io.metrics import Meter
-from rollup_node.stages.l1.filter import Filter
+from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
 from rollup_node.stages.topology import CHANNELS
 
-RULES = Filter(1, bytes(20), bytes(20), bytes(20))
+L1_FILTER = L1Filter(1, bytes(20), bytes(20), bytes(20))
 
 
 def tasks() -> dict[str, Any]:
     span = SpanRules(**{name: 0 for name in SpanRules.__struct_fields__})
     return {
         "blobs": VerifyBlobs((b"\x01" * 32,), ()),
-        "l1": VerifyBlock(1, b"<html>", False, RULES),
+        "l1": VerifyBlock(1, b"<html>", False, L1_FILTER),
         "derivation": DecodeChannel(b"\x78 no channel", 1000, False, span),
     }
 

@@ -1,6 +1,7 @@
 """derivation-rules 8 by its conformance ids."""
 
-import msgspec
+from dataclasses import replace
+
 import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
@@ -69,7 +70,7 @@ def test_frames_to_channels(text: str, read: list[str], reasons: list[str]) -> N
     ],
 )
 def test_size_limit(text: str, reads: int, reasons: list[str]) -> None:
-    play = Play(msgspec.structs.replace(RULES, max_rlp_bytes_per_channel=2000))
+    play = Play(replace(RULES, max_rlp_bytes_per_channel=2000))
     read, found = play.run(text)
     assert (len(read), found) == (reads, reasons)
 

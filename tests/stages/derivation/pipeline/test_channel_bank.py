@@ -1,8 +1,8 @@
 """derivation-rules 7 by its conformance ids."""
 
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
@@ -85,7 +85,7 @@ def test_bank_canyon_origin_switch() -> None:
 
 
 def test_bank_size_after_close_prune() -> None:
-    play = Play(msgspec.structs.replace(CANYON, max_channel_bank_size=2400))
+    play = Play(replace(CANYON, max_channel_bank_size=2400))
     play.take_in("A0:1000 A2:1000")
     assert play.reasons() == []
     play.take_in("A1!:10 B0:1990")
@@ -114,7 +114,7 @@ def test_bank_timeout_plus1() -> None:
 def test_bank_timeout_granite_switch() -> None:
     play = Play().take_in("A0 A1!")
     play.origin += 51
-    play.rules = msgspec.structs.replace(CANYON, channel_timeout=50)
+    play.rules = replace(CANYON, channel_timeout=50)
     assert play.read() is None
     assert play.reasons() == ["CB2"]
 

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo, UnreadableBlockError, l2_block_info
-from rollup_node.stages.protocol.block_refs import config_of_payload
+from rollup_node.stages.protocol.block_refs import system_config_of_payload
 from tests.support.chain_fixture import ChainFixture, genesis_payload
 
 
 def test_a_block_and_genesis(chain: ChainFixture) -> None:
     refs = chain.build(7)
     payload = chain.payloads[refs[7].hash]
-    config = config_of_payload(chain.rollup, payload)
+    config = system_config_of_payload(chain.rollup, payload)
     assert config.gas_limit == payload.gas_limit
     assert l2_block_info(payload, chain.rollup) == L2BlockInfo(refs[7], chain.l1_ref(101).timestamp, config)
     genesis = l2_block_info(genesis_payload(), chain.rollup)

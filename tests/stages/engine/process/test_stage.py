@@ -21,7 +21,7 @@ from rollup_node.stages.messages.engine import (
     L2BlocksRequest,
     StartRequest,
 )
-from rollup_node.stages.protocol.hashes import output_root
+from rollup_node.stages.protocol.output_root import output_root
 from tests.stages.engine.conftest import Play, Run, RunOn
 from tests.support.chain_fixture import ChainFixture, chain_with
 from tests.support.engine_node import EngineNode, chain_clock, follow

@@ -1,9 +1,10 @@
-"""L1 endpoints: what counts as absent, receipts one by one, failover and rests."""
+"""L1 endpoints: what counts as not found, receipts one by one, failover and Retry-After."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
+import msgspec
 import orjson
 import pytest
 from aiohttp import web
@@ -11,51 +12,41 @@ from aiohttp import web
 from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import L1Endpoints
-from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
-from rollup_node.stages.protocol.types import BlockId
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application
+from rollup_node.stages.l1.process.client import MAX_RETRY_AFTER, L1Endpoints
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from tests.support.http_listener import Methods, app_for_every_path, json_rpc_app, listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within
 
-Methods = dict[str, Callable[..., Any]]
-NOWHERE = BlockId(0, bytes(32))
-ROLLUP = RollupConfig(
-    genesis=Genesis(NOWHERE, NOWHERE, 0, SystemConfig(bytes(20), bytes(32), bytes(32), 1)),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=3600,
-    channel_timeout=300,
-    l1_chain_id=5,
-    l2_chain_id=10,
-    fork_times={},
-    batch_inbox=bytes(20),
-    deposit_contract=bytes(20),
-    l1_system_config=bytes(20),
-)
+T = TypeVar("T")
+ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 HASHES = [bytes([n]) * 32 for n in range(1, 6)]
 
 
-def against(servers: list[Methods], use: Callable[[L1Endpoints], Awaitable[Any]], **options: Any) -> Any:
-    async def run() -> Any:
-        listeners = [Listener(application(JsonRpc({"eth_chainId": lambda: "0x5", **each})), 0) for each in servers]
-        for listener in listeners:
-            await listener.start()
-        urls = tuple(listener.url for listener in listeners)
-        endpoints = L1Endpoints(L1Config(urls, ROLLUP, timeout=2.0, **options), Meter("l1"))
-        try:
-            return await use(endpoints)
-        finally:
-            await endpoints.close()
-            for listener in listeners:
-                await listener.stop()
+def with_apps(apps: Sequence[web.Application], use: Callable[[L1Endpoints], Awaitable[T]], **options: Any) -> T:
+    async def main() -> T:
+        async with listening(*apps) as urls:
+            endpoints = L1Endpoints(L1Config(urls, ROLLUP, timeout=2.0, **options), Meter("l1"))
+            try:
+                return await use(endpoints)
+            finally:
+                await endpoints.close()
 
-    return asyncio.run(run())
+    return run_within(30, main)
 
 
-def test_absent_blocks_are_none_however_they_are_told() -> None:
+def with_endpoints(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitable[T]], **options: Any) -> T:
+    """Runs `use` with the endpoints of these servers, on chain 5 unless they say otherwise; `options` of L1Config."""
+    return with_apps([json_rpc_app({"eth_chainId": lambda: "0x5", **each}) for each in servers], use, **options)
+
+
+def test_not_found_in_every_form() -> None:
+    """[LHD7]"""
+
     def by_number(number: str, full: bool) -> Any:
         if number == "0x1":
             return None
-        raise RpcError(-32000, "header not found" if number in ("0x2", "finalized") else "boom")
+        raise JsonRpcError(-32000, "header not found" if number in ("0x2", "finalized") else "boom")
 
     async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
@@ -65,56 +56,58 @@ def test_absent_blocks_are_none_however_they_are_told() -> None:
         with pytest.raises(RpcFailure, match="boom"):
             await endpoint.block_body(3)
 
-    against([{"eth_getBlockByNumber": by_number}], use)
+    with_endpoints([{"eth_getBlockByNumber": by_number}], use)
 
 
-def test_receipts_one_by_one_keep_what_came_and_ask_for_the_rest() -> None:
-    asked: list[str] = []
+def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None:
+    requested: list[str] = []
 
     def receipt(transaction: str) -> Any:
-        asked.append(transaction)
-        return {"of": transaction} if asked.count(transaction) > 1 or transaction.startswith("0x01") else None
+        requested.append(transaction)
+        return {"of": transaction} if requested.count(transaction) > 1 or transaction.startswith("0x01") else None
 
     async def use(endpoints: L1Endpoints) -> bytes | None:
         return await endpoints.pick().receipts_body(bytes(32), HASHES)
 
-    body = against([{"eth_getTransactionReceipt": receipt}], use, rpc_kind="basic", max_batch=2)
+    body = with_endpoints([{"eth_getTransactionReceipt": receipt}], use, rpc_kind="basic", max_batch=2)
+    assert body is not None
     assert orjson.loads(body)["result"] == [{"of": "0x" + each.hex()} for each in HASHES]
-    assert len(asked) == 2 * len(HASHES) - 1
+    assert len(requested) == 2 * len(HASHES) - 1
 
 
-def test_receipts_that_stay_away_are_none_and_errors_are_errors() -> None:
+def test_missing_receipts_are_none_and_errors_are_raised() -> None:
     async def use(endpoints: L1Endpoints) -> bytes | None:
         return await endpoints.pick().receipts_body(bytes(32), HASHES)
 
-    assert against([{"eth_getTransactionReceipt": lambda each: None}], use, rpc_kind="basic") is None
-    assert against([{"eth_getBlockReceipts": lambda each: None}], use) is None
+    assert with_endpoints([{"eth_getTransactionReceipt": lambda each: None}], use, rpc_kind="basic") is None
+    assert with_endpoints([{"eth_getBlockReceipts": lambda each: None}], use) is None
 
     def fails(each: str) -> Any:
-        raise RpcError(-32005, "limit exceeded")
+        raise JsonRpcError(-32005, "limit exceeded")
 
     for method, kind in (("eth_getTransactionReceipt", "basic"), ("eth_getBlockReceipts", "standard")):
         with pytest.raises(RpcFailure, match="limit exceeded"):
-            against([{method: fails}], use, rpc_kind=kind)
+            with_endpoints([{method: fails}], use, rpc_kind=kind)
 
 
-def test_a_method_that_goes_missing_gives_way_to_the_next() -> None:
-    asked: list[str] = []
+def test_an_unsupported_method_is_dropped_for_the_next() -> None:
+    """[OPT73]"""
+    requested: list[str] = []
 
     def whole(block_hash: str) -> Any:
-        asked.append("whole")
-        raise RpcError(-32601, "the method does not exist")
+        requested.append("whole")
+        raise JsonRpcError(-32601, "the method does not exist")
 
     def single(transaction: str) -> Any:
-        asked.append("single")
+        requested.append("single")
         return {}
 
     async def use(endpoints: L1Endpoints) -> None:
         for _ in range(2):
             assert await endpoints.pick().receipts_body(bytes(32), HASHES[:1]) is not None
 
-    against([{"eth_getBlockReceipts": whole, "eth_getTransactionReceipt": single}], use)
-    assert asked == ["whole", "single", "single"]
+    with_endpoints([{"eth_getBlockReceipts": whole, "eth_getTransactionReceipt": single}], use)
+    assert requested == ["whole", "single", "single"]
 
 
 def test_the_chain_is_checked_again_after_a_failure() -> None:
@@ -129,8 +122,7 @@ def test_the_chain_is_checked_again_after_a_failure() -> None:
         assert await endpoint.block_json("latest") is None
         assert chains == []
 
-    served: Methods = {"eth_chainId": lambda: chains.pop(0), "eth_getBlockByNumber": lambda *_: None}
-    against([served], use)
+    with_endpoints([{"eth_chainId": lambda: chains.pop(0), "eth_getBlockByNumber": lambda *_: None}], use)
 
 
 def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
@@ -146,29 +138,23 @@ def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
         endpoints.failed(third, EndpointError("x", "busy", 429, retry_after=30.0))
         assert endpoints.pick() is first
         endpoints.failed(first, EndpointError("x", "busy", 429, retry_after=3000.0))
-        with pytest.raises(EndpointError, match=r"asked to be left alone for (30|60) s more"):
+        with pytest.raises(EndpointError, match=r"is overloaded and asked not to retry for \d+ s"):
             endpoints.pick()
+        assert first.retry_at <= time.monotonic() + MAX_RETRY_AFTER
 
-    against([{}, {}, {}], use)
+    with_endpoints([{}, {}, {}], use)
 
 
-def test_the_pause_that_an_overloaded_server_asks_for_is_kept() -> None:
-    async def run() -> None:
-        async def busy(request: web.Request) -> web.Response:
-            return web.Response(status=429, headers={"Retry-After": "20"})
+def test_retry_after_of_an_overloaded_server_is_kept() -> None:
+    async def busy(request: web.Request) -> web.Response:
+        return web.Response(status=429, headers={"Retry-After": "20"})
 
-        app = web.Application()
-        app.router.add_post("/", busy)
-        listener = Listener(app, 0)
-        await listener.start()
-        endpoints = L1Endpoints(L1Config((listener.url,), ROLLUP), Meter("l1"))
+    async def use(endpoints: L1Endpoints) -> None:
         endpoint = endpoints.pick()
         with pytest.raises(EndpointError, match="HTTP status 429") as caught:
             await endpoint.block_json("latest")
         endpoints.failed(endpoint, caught.value)
-        with pytest.raises(EndpointError, match="left alone"):
+        with pytest.raises(EndpointError, match="asked not to retry"):
             endpoints.pick()
-        await endpoints.close()
-        await listener.stop()
 
-    asyncio.run(run())
+    with_apps([app_for_every_path(busy)], use)

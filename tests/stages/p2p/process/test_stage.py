@@ -14,7 +14,7 @@ from rollup_node.stages.messages.p2p import GapEnd, PayloadResponse, PublishRequ
 from rollup_node.stages.p2p.discv5.local_record import Advertised, LocalRecord
 from rollup_node.stages.p2p.gating.connection_gater import parse_ip
 from rollup_node.stages.p2p.reqresp import messages as sync_wire
-from rollup_node.stages.protocol.hashes import payload_block_hash
+from rollup_node.stages.protocol.block_hash import payload_block_hash
 from tests.support.p2p_blocks import SIGNER, block
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, play, timed_chain
 

@@ -1,10 +1,17 @@
-"""The fork table laid over activation times."""
+"""The fork table applied to activation times."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.forks.rules import EpochRules, L1InfoFormat, L1Rules, L2Rules
+from rollup_node.stages.protocol.forks.rules import (
+    BatchStageKind,
+    ChannelStageKind,
+    EpochRules,
+    L1InfoFormat,
+    L1Rules,
+    L2Rules,
+)
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 
@@ -47,8 +54,8 @@ def test_all_rules_of_the_newest_fork() -> None:
         read_any_ready_channel=True,
         span_batches=True,
         contiguous_frames=True,
-        channel_stage="assembler",
-        batch_stage="stage",
+        channel_stage=ChannelStageKind.CHANNEL_ASSEMBLER,
+        batch_stage=BatchStageKind.BATCH_STAGE,
         strict_batch_times=True,
         replace_invalid_payloads=True,
         packed_fee_scalars=True,
@@ -82,7 +89,7 @@ def test_engine_and_gossip_versions(fork: str, attributes: int, new_payload: int
 
 
 @pytest.mark.parametrize("fork", [name for name in OP_MAINNET if name != "regolith"])
-def test_rules_change_at_the_second(fork: str) -> None:
+def test_rules_change_exactly_at_the_forks_time(fork: str) -> None:
     full, start = schedule(OP_MAINNET), OP_MAINNET[fork]
     without = schedule({name: time for name, time in OP_MAINNET.items() if name != fork})
     at = (full.l1(start), full.epoch(start), full.l2(start))
@@ -94,7 +101,7 @@ def test_rules_change_at_the_second(fork: str) -> None:
     assert at != (without.l1(start), without.epoch(start), without.l2(start)) or fork == "jovian"
 
 
-def test_a_hole_stays_a_hole() -> None:
+def test_a_fork_without_a_time_is_never_active() -> None:
     holed = schedule({"ecotone": 0, "isthmus": 0})
     assert not holed.l2(9).eip1559_params and holed.l2(9).withdrawals_root
     assert not holed.l2(9).withdrawals
@@ -125,7 +132,7 @@ def test_each_fork_activates_in_one_block_at_most(times: dict[str, int], block_t
 
 
 @given(TIMES, st.integers(0, 70))
-def test_the_layout_is_the_newest_settled_one(times: dict[str, int], now: int) -> None:
+def test_the_layout_is_the_newest_that_does_not_activate(times: dict[str, int], now: int) -> None:
     found = schedule(times)
     activating = {fork.name for fork in found.activating(now)}
     expected = L1InfoFormat.BEDROCK
@@ -136,13 +143,13 @@ def test_the_layout_is_the_newest_settled_one(times: dict[str, int], now: int) -
     assert found.l1_info_format(now) is expected
 
 
-def test_what_activation_blocks_do() -> None:
+def test_activations() -> None:
     refused, empty, roomy, kept = [], [], [], []
     for name in FORK_NAMES:
         for activation in schedule({name: 10}).activations(10):
             assert activation.bundle == activation.fork == name
             refused += [name] * activation.user_transactions_refused
-            empty += [name] * activation.sequencer_leaves_empty
+            empty += [name] * activation.sequencer_no_tx_pool
             roomy += [name] * activation.extra_gas
             kept += [name] * activation.extra_gas_may_be_kept
     assert empty == ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"]
@@ -151,13 +158,19 @@ def test_what_activation_blocks_do() -> None:
     assert kept == ["karst"]
 
 
-def test_the_first_fork_that_is_crossed() -> None:
+def test_only_the_first_fork_crossed_switches_stages() -> None:
+    """[PS3, PS4]"""
     both = schedule({"granite": 10, "holocene": 10, "isthmus": 20})
-    assert both.first_crossed(9, 10) == "granite"
-    assert both.first_crossed(10, 20) == "isthmus"
-    assert both.first_crossed(10, 19) is None
-    assert both.first_crossed(0, 5) is None
-    assert schedule({"holocene": 10}).first_crossed(5, 30) == "holocene"
+    assert not both.switches_stages(9, 10), "granite is crossed first"
+    assert not both.switches_stages(10, 20)
+    assert not both.switches_stages(0, 5)
+    alone = schedule({"granite": 5, "holocene": 10, "isthmus": 20})
+    assert [alone.switches_stages(old, new) for old, new in ((5, 9), (9, 10), (9, 30), (10, 30))] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_genesis_and_early_times_activate_nothing() -> None:

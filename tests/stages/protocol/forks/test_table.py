@@ -1,36 +1,63 @@
-"""The fork table: order, names, and that each change is a rule that exists."""
+"""The fork table: order, names, and that every rule is changed by some fork."""
 
-import msgspec
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import TypeVar
 
 from rollup_node.stages.protocol.forks.rules import EpochRules, L1Rules, L2Rules
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, FORKS, OPTIONAL_FORK
 
+R = TypeVar("R", L1Rules, EpochRules, L2Rules)
 
-def test_forks_stand_in_their_order() -> None:
+
+def test_forks_are_in_their_order() -> None:
+    """[CST9]"""
     assert " ".join(FORK_NAMES) == (
         "bedrock regolith canyon delta ecotone fjord granite holocene isthmus jovian karst lagoon"
     )
     assert OPTIONAL_FORK not in FORK_NAMES
 
 
-def test_every_change_names_a_rule_and_changes_it() -> None:
-    defaults = {"l1": L1Rules(), "epoch": EpochRules(), "l2": L2Rules()}
-    for fork in FORKS:
-        for clock, rules in defaults.items():
-            changes = getattr(fork, clock)
-            changed = msgspec.structs.replace(rules, **changes)
-            assert all(getattr(changed, name) != getattr(rules, name) for name in changes)
+def changed_fields(first: R, changes: list[Callable[[R], R] | None]) -> Iterator[set[str]]:
+    """The fields that each change replaces, applied one after the other."""
+    rules = first
+    for change in changes:
+        if change is not None:
+            before, rules = rules, change(rules)
+            yield {each.name for each in fields(first) if getattr(before, each.name) != getattr(rules, each.name)}
 
 
-def test_every_rule_is_changed_by_some_fork() -> None:
-    for clock, rules in (("l1", L1Rules), ("epoch", EpochRules), ("l2", L2Rules)):
-        changed = {name for fork in FORKS for name in getattr(fork, clock)}
-        assert changed == set(rules.__struct_fields__)
+def test_every_change_changes_a_rule_and_every_rule_is_changed() -> None:
+    l1 = list(changed_fields(L1Rules(), [fork.l1 for fork in FORKS]))
+    epoch = list(changed_fields(EpochRules(), [fork.epoch for fork in FORKS]))
+    l2 = list(changed_fields(L2Rules(), [fork.l2 for fork in FORKS]))
+    assert all((*l1, *epoch, *l2))
+    assert set().union(*l1) == {each.name for each in fields(L1Rules)}
+    assert set().union(*epoch) == {each.name for each in fields(EpochRules)}
+    assert set().union(*l2) == {each.name for each in fields(L2Rules)}
+
+
+def test_changes_leave_the_other_rules_alone() -> None:
+    unusual = L1Rules(channel_timeout=7, max_channel_bank_size=8, max_rlp_bytes_per_channel=9)
+    (fjord,) = (fork for fork in FORKS if fork.name == "fjord")
+    assert fjord.l1 is not None
+    assert fjord.l1(unusual).channel_timeout == 7
+
+
+def test_stages_switch_where_the_rules_name_other_stages() -> None:
+    """[PS3]"""
+    default = L1Rules()
+    named = {
+        fork.name
+        for fork in FORKS
+        if fork.l1 is not None
+        and (fork.l1(default).channel_stage, fork.l1(default).batch_stage)
+        != (default.channel_stage, default.batch_stage)
+    }
+    assert {fork.name for fork in FORKS if fork.switches_stages} == named == {"holocene"}
 
 
 def test_layouts_rise_with_the_forks() -> None:
     layouts = [fork.l1_info for fork in FORKS if fork.l1_info is not None]
     assert layouts == sorted(layouts) and len(set(layouts)) == 3
-    assert [layout.packed for layout in layouts] == [True, True, True]
-    assert [layout.operator_fee for layout in layouts] == [False, True, True]
-    assert [layout.da_footprint for layout in layouts] == [False, False, True]
+    assert all(layout.packed for layout in layouts)

@@ -1,49 +1,168 @@
-"""Methods that other processes answer: calls about peers, and posted blocks."""
+"""The methods of the table, with the processes that answer them."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 
-from rollup_node.stages.messages.control import ControlResponse, PostUnsafePayloadRequest
+from rollup_node.stages.messages.control import (
+    ControlResponse,
+    OutputRequest,
+    OutputResponse,
+    PostUnsafePayloadRequest,
+    ResetDerivationRequest,
+    StartSequencerRequest,
+    StopSequencerRequest,
+)
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.process import methods
+from rollup_node.stages.rpc.process.methods import METHODS
 from tests.support.p2p_blocks import block
-from tests.support.rpc_world import World
+from tests.support.rpc_harness import L2, ROLLUP, RpcHarness, RunWithRpc
 
 
-def test_calls_about_peers_go_to_the_p2p_process(run: Any) -> None:
-    async def scene(world: World) -> None:
-        await world.until_ready()
-        assert await world.call("opp2p_self") == ["self", ""]
-        assert await world.call("opp2p_peers", True) == ["peers", "True"]
-        assert await world.call("opp2p_blockPeer", "16Uiu2") == ["blockPeer", "16Uiu2"]
-        net = {"IP": "10.1.2.3", "Mask": "/wAAAA=="}
-        assert await world.call("opp2p_blockSubnet", net) == ["blockSubnet", "10.0.0.0/8"]
-        assert await world.call("opp2p_protectPeer", "16Uiu2") == (-32000, "no connection manager")
-        assert (await world.call("opp2p_blockAddr", "10.0.0.300"))[0] == -32602
+def test_methods_that_need_no_other_process(with_rpc: RunWithRpc) -> None:
+    """[RPC10, RPC24, RPC26 to RPC30, RPC40, RPC49, RPC52, RPC59, RPC85]"""
 
-    run(scene, p2p=True)
+    async def scenario(rpc: RpcHarness) -> None:
+        assert await rpc.call("health_status") == "v1.2.3-dev"
+        assert await rpc.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
+        assert await rpc.call("rpc_modules") == dict.fromkeys(("admin", "explain", "health", "optimism", "rpc"), "1.0")
+        text = "failed to get safe head at l1 block 0x5: safe head database not enabled"
+        assert await rpc.call("optimism_safeHeadAtL1Block", "0x5") == (-32000, text)
+        assert await rpc.call("optimism_dependencySet") == (-32000, "not found")
+        assert await rpc.call("admin_conductorEnabled") is False
+        status = await rpc.call("optimism_syncStatus")
+        assert status["unsafe_l2"]["number"] == 0
+        assert await rpc.call("admin_sequencerActive") is False
+        assert await rpc.call("admin_overrideLeader") == (-32000, "sequencer is not enabled")
+        await rpc.until_ready()
+        status = await rpc.call("optimism_syncStatus")
+        assert status["unsafe_l2"]["number"] == 20 and status["current_l1"]["number"] == 10
+        assert await rpc.call("admin_sequencerActive") is True
+        assert await rpc.call("admin_overrideLeader") is None
+        rpc.status["engine"].set(EngineStatus(1, None, None, None, None, None, True, True))
+        await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.unsafe is None)
+        status = await rpc.call("optimism_syncStatus")
+        assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
+
+    with_rpc(scenario)
 
 
-def test_without_peers_there_are_no_calls_about_them(run: Any) -> None:
-    async def scene(world: World) -> None:
-        assert (await world.call("opp2p_self"))[0] == -32601
-        assert "opp2p" not in await world.call("rpc_modules")
+def test_admin_methods_are_not_found_unless_enabled(with_rpc: RunWithRpc) -> None:
+    """[RPC10, RPC11]"""
 
-    run(scene)
+    async def scenario(rpc: RpcHarness) -> None:
+        for method in METHODS:
+            if method.namespace == "admin":
+                text = f"the method {method.name} does not exist/is not available"
+                assert await rpc.call(method.name) == (-32601, text)
+        assert "admin" not in await rpc.call("rpc_modules")
+
+    with_rpc(scenario, enable_admin=False)
 
 
-def test_a_posted_block_must_have_its_hash(run: Any) -> None:
+def test_sequencer_and_reset_calls_go_to_the_engine_process(with_rpc: RunWithRpc) -> None:
+    """[RPC46 to RPC48]"""
+    responses: dict[type[Any], Callable[[Any], ControlResponse]] = {
+        StartSequencerRequest: lambda request: ControlResponse(request.id, "sequencer already running", None),
+        StopSequencerRequest: lambda request: ControlResponse(request.id, None, L2.hash),
+        ResetDerivationRequest: lambda request: ControlResponse(request.id, None, None),
+    }
+
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = lambda request: responses[type(request)](request)
+        head = "0x" + L2.hash.hex()
+        assert await rpc.call("admin_startSequencer", head) == (-32000, "sequencer already running")
+        assert await rpc.call("admin_stopSequencer") == head
+        assert await rpc.call("admin_resetDerivationPipeline") is None
+        assert rpc.control_requests[0] == StartSequencerRequest(1, L2.hash)
+        assert len({request.id for request in rpc.control_requests}) == 3
+        assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
+
+    with_rpc(scenario)
+
+
+def test_whoever_has_stopped_the_sequencer_sees_it_stopped(
+    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's response and its status come on two channels: the call ends only when the status follows."""
+    monkeypatch.setattr(methods, "STATUS_SECONDS", 20.0)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        running = EngineStatus(1, L2, L2, L2, L2, L2, True, True)
+        for method, params, active in (("stop", (), False), ("start", ("0x" + L2.hash.hex(),), True)):
+            rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
+            status = msgspec.structs.replace(running, sequencer_active=active)
+            asyncio.get_running_loop().call_later(0.2, rpc.status["engine"].set, status)
+            await rpc.call(f"admin_{method}Sequencer", *params)
+            assert await rpc.call("admin_sequencerActive") is active
+
+    with_rpc(scenario)
+
+
+def test_output_at_block(with_rpc: RunWithRpc) -> None:
+    """[RPC25, RPC31, RPC33, RPC34]"""
+    status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
+    found = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = lambda request: msgspec.structs.replace(
+            found, id=request.id, error=None if request.number == 20 else "failed: not found"
+        )
+        output = await rpc.call("optimism_outputAtBlock", "0x14")
+        assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
+        assert output["syncStatus"]["safe_l2"]["number"] == 20
+        assert rpc.control_requests == [OutputRequest(1, 20)]
+        assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
+
+    with_rpc(scenario)
+
+
+def test_a_posted_payload_must_have_its_hash(with_rpc: RunWithRpc) -> None:
+    """[RPC50, RPC60]"""
     payload = block()
     good = envelope_to_json(payload)
     bad = envelope_to_json(msgspec.structs.replace(payload, block_hash=b"\x01" * 32))
 
-    async def scene(world: World) -> None:
-        world.answer = lambda message: ControlResponse(message.id, None, None)
-        assert await world.call("admin_postUnsafePayload", good) is None
-        assert world.asked == [PostUnsafePayloadRequest(1, payload)]
+    async def scenario(rpc: RpcHarness) -> None:
+        rpc.on_control = lambda request: ControlResponse(request.id, None, None)
+        assert await rpc.call("admin_postUnsafePayload", good) is None
+        assert rpc.control_requests == [PostUnsafePayloadRequest(1, payload)]
         text = f"payload has bad block hash: 0x{'01' * 32}, actual block hash is: {to_hex(payload.block_hash)}"
-        assert await world.call("admin_postUnsafePayload", bad) == (-32000, text)
-        assert (await world.call("admin_postUnsafePayload", {}))[0] == -32602
+        assert await rpc.call("admin_postUnsafePayload", bad) == (-32000, text)
+        assert (await rpc.call("admin_postUnsafePayload", {}))[0] == -32602
 
-    run(scene)
+    with_rpc(scenario)
+
+
+def test_peer_methods_go_to_the_p2p_process(with_rpc: RunWithRpc) -> None:
+    """[RPC67, RPC68, RPC71, RPC72, RPC75, RPC76]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        await rpc.until_ready()
+        assert await rpc.call("opp2p_self") == ["self", ""]
+        assert await rpc.call("opp2p_peers", True) == ["peers", "True"]
+        assert await rpc.call("opp2p_blockPeer", "16Uiu2") == ["blockPeer", "16Uiu2"]
+        net = {"IP": "10.1.2.3", "Mask": "/wAAAA=="}
+        assert await rpc.call("opp2p_blockSubnet", net) == ["blockSubnet", "10.0.0.0/8"]
+        assert await rpc.call("opp2p_protectPeer", "16Uiu2") == (-32000, "no connection manager")
+        assert (await rpc.call("opp2p_blockAddr", "10.0.0.300"))[0] == -32602
+
+    with_rpc(scenario, p2p=True)
+
+
+def test_without_p2p_its_methods_are_not_found(with_rpc: RunWithRpc) -> None:
+    """[RPC10, RPC11]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert (await rpc.call("opp2p_self"))[0] == -32601
+        assert "opp2p" not in await rpc.call("rpc_modules")
+
+    with_rpc(scenario)

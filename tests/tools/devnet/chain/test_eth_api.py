@@ -1,4 +1,4 @@
-"""The eth_* methods: what they say of blocks must rebuild to the blocks' own roots and hashes."""
+"""The eth_* methods; the objects of blocks rebuild to the blocks' own hashes and roots."""
 
 from typing import Any
 
@@ -10,80 +10,81 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root, verify_account, verify_storage
 from rollup_node.stages.protocol.receipts import receipt_from_json
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from rollup_node.tools.devnet.serving.jsonrpc_server import RpcError
+from tests.support.l2_test_chain import L2TestChain
 
 MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
 BALANCE_OF = keccak256(b"balanceOf(address)")[:4]
 TRANSFER = keccak256(b"Transfer(address,address,uint256)")
-NOBODY = "0x" + "ab" * 32
+UNKNOWN = "0x" + "ab" * 32
 
 
-class Served:
+class EthApiHarness:
     """A chain of three blocks with a few transactions, and its methods."""
 
-    def __init__(self, small: Any) -> None:
-        self.small = small
-        self.ledger = small.ledger()
-        small.extend(self.ledger, small.deposit(b"\xee" * 20, b"\xdd" * 20, mint=3), small.transfer(0, 0))
-        small.extend(self.ledger, small.transfer(0, 1, TOKEN, 0, MINT), small.transfer(1, 0, None, 0, b"\x60\x00"))
-        small.extend(self.ledger)
-        self.ledger.chain.safe = self.ledger.chain.at(1)
-        self.methods = EthApi(self.ledger, "test").methods()
+    def __init__(self, l2: L2TestChain) -> None:
+        self.l2 = l2
+        self.backend = l2.backend()
+        l2.extend(self.backend, l2.deposit(b"\xee" * 20, b"\xdd" * 20, mint=3), l2.transfer(0, 0))
+        l2.extend(self.backend, l2.transfer(0, 1, TOKEN, 0, MINT), l2.transfer(1, 0, None, 0, b"\x60\x00"))
+        l2.extend(self.backend)
+        safe = self.backend.chain.at(1)
+        assert safe is not None
+        self.backend.chain.safe = safe
+        self.methods = EthApi(self.backend, "test").methods()
 
     def __call__(self, method: str, *parameters: Any) -> Any:
         return self.methods[method](*parameters)
 
 
 @pytest.fixture
-def served(small_chain: Any) -> Served:
-    return Served(small_chain())
+def api() -> EthApiHarness:
+    return EthApiHarness(L2TestChain())
 
 
-def test_blocks_rebuild_to_their_hash_and_roots(served: Served) -> None:
+def test_blocks_rebuild_to_their_hash_and_roots(api: EthApiHarness) -> None:
     for number in range(4):
-        block = served("eth_getBlockByNumber", hex(number), True)
+        block = api("eth_getBlockByNumber", hex(number), True)
         header = header_from_json(block)
         assert to_hex(header_hash(header)) == block["hash"]
         raw = [transaction_from_json(each) for each in block["transactions"]]
         assert ordered_root(raw) == header.transactions_root
-        receipts = [receipt_from_json(each) for each in served("eth_getBlockReceipts", block["hash"])]
+        receipts = [receipt_from_json(each) for each in api("eth_getBlockReceipts", block["hash"])]
         assert ordered_root(receipts) == header.receipts_root
-        assert served("debug_getRawReceipts", hex(number)) == [to_hex(receipt) for receipt in receipts]
-        assert keccak256(from_hex(served("debug_getRawHeader", hex(number)))) == header_hash(header)
-        assert served("eth_getBlockByHash", block["hash"])["transactions"] == [to_hex(keccak256(each)) for each in raw]
+        assert api("debug_getRawReceipts", hex(number)) == [to_hex(receipt) for receipt in receipts]
+        assert keccak256(from_hex(api("debug_getRawHeader", hex(number)))) == header_hash(header)
+        assert api("eth_getBlockByHash", block["hash"])["transactions"] == [to_hex(keccak256(each)) for each in raw]
         for each, encoded in zip(block["transactions"], raw, strict=True):
-            assert served("debug_getRawTransaction", each["hash"]) == to_hex(encoded)
-            assert served("eth_getTransactionByHash", each["hash"]) == each
-            assert served("eth_getTransactionReceipt", each["hash"])["blockHash"] == block["hash"]
+            assert api("debug_getRawTransaction", each["hash"]) == to_hex(encoded)
+            assert api("eth_getTransactionByHash", each["hash"]) == each
+            assert api("eth_getTransactionReceipt", each["hash"])["blockHash"] == block["hash"]
 
 
-def test_tags(served: Served) -> None:
-    chain = served.ledger.chain
+def test_tags(api: EthApiHarness) -> None:
+    chain = api.backend.chain
     expected = {"latest": 3, "pending": 3, "safe": 1, "finalized": 0, "earliest": 0, "0x2": 2}
     for tag, number in expected.items():
-        assert served("eth_getBlockByNumber", tag)["number"] == hex(number)
-    assert served("eth_blockNumber") == "0x3" and served("eth_chainId") == hex(901)
-    assert served("eth_getBlockByNumber", "0x9") is None and served("eth_getBlockByHash", NOBODY) is None
-    assert served("eth_getTransactionReceipt", NOBODY) is None and served("eth_getBlockReceipts", "0x9") is None
-    by_hash = {"blockHash": to_hex(chain.at(1).hash)}
-    assert served("eth_getBalance", "0x" + "ee" * 20, by_hash) == "0x3"
-    with pytest.raises(RpcError, match="header not found"):
-        served("eth_getBalance", "0x" + "ee" * 20, "0x9")
+        assert api("eth_getBlockByNumber", tag)["number"] == hex(number)
+    assert api("eth_blockNumber") == "0x3" and api("eth_chainId") == hex(901)
+    assert api("eth_getBlockByNumber", "0x9") is None and api("eth_getBlockByHash", UNKNOWN) is None
+    assert api("eth_getTransactionReceipt", UNKNOWN) is None and api("eth_getBlockReceipts", "0x9") is None
+    by_hash = {"blockHash": to_hex(chain.safe.hash)}
+    assert api("eth_getBalance", "0x" + "ee" * 20, by_hash) == "0x3"
+    with pytest.raises(JsonRpcError, match="header not found"):
+        api("eth_getBalance", "0x" + "ee" * 20, "0x9")
     with pytest.raises(HexError):
-        served("eth_getBlockByNumber", "newest")
+        api("eth_getBlockByNumber", "newest")
 
 
-def test_state_and_proofs(served: Served) -> None:
-    owner = to_hex(served.small.keys[0].address)
-    assert (
-        served("eth_getTransactionCount", owner) == "0x2" and served("eth_getTransactionCount", owner, "0x0") == "0x0"
-    )
-    assert served("eth_getCode", owner) == "0x" and len(served("eth_getCode", to_hex(TOKEN))) > 1000
-    assert served("eth_getStorageAt", to_hex(TOKEN), "0x0") == "0x" + "00" * 31 + "64"
-    root = from_hex(served("eth_getBlockByNumber", "latest")["stateRoot"])
-    proof = served("eth_getProof", to_hex(TOKEN), ["0x0", "0x7"], "latest")
+def test_state_and_proofs(api: EthApiHarness) -> None:
+    owner = to_hex(api.l2.keys[0].address)
+    assert api("eth_getTransactionCount", owner) == "0x2" and api("eth_getTransactionCount", owner, "0x0") == "0x0"
+    assert api("eth_getCode", owner) == "0x" and len(api("eth_getCode", to_hex(TOKEN))) > 1000
+    assert api("eth_getStorageAt", to_hex(TOKEN), "0x0") == "0x" + "00" * 31 + "64"
+    root = from_hex(api("eth_getBlockByNumber", "latest")["stateRoot"])
+    proof = api("eth_getProof", to_hex(TOKEN), ["0x0", "0x7"], "latest")
     account = verify_account(root, TOKEN, [from_hex(node) for node in proof["accountProof"]])
     assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
     for entry, value in zip(proof["storageProof"], (100, 0), strict=True):
@@ -92,46 +93,46 @@ def test_state_and_proofs(served: Served) -> None:
         assert entry["value"] == hex(value)
 
 
-def test_calls_and_estimates(served: Served) -> None:
-    owner = served.small.keys[0].address
+def test_calls_and_estimates(api: EthApiHarness) -> None:
+    owner = api.l2.keys[0].address
     balance = {"to": to_hex(TOKEN), "data": to_hex(BALANCE_OF + owner.rjust(32, b"\0"))}
-    assert int(served("eth_call", balance), 16) == 100 and int(served("eth_call", balance, "0x1"), 16) == 0
+    assert int(api("eth_call", balance), 16) == 100 and int(api("eth_call", balance, "0x1"), 16) == 0
     transfer = keccak256(b"transfer(address,uint256)")[:4] + bytes(31) + b"\x01" + (5).to_bytes(32, "big")
-    with pytest.raises(RpcError) as raised:
-        served("eth_call", {"to": to_hex(TOKEN), "input": to_hex(transfer)})
+    with pytest.raises(JsonRpcError) as raised:
+        api("eth_call", {"to": to_hex(TOKEN), "input": to_hex(transfer)})
     assert raised.value.code == 3 and raised.value.data.startswith("0x4e487b71")
     mint = {"from": to_hex(owner), "to": to_hex(TOKEN), "data": to_hex(MINT)}
-    estimate = int(served("eth_estimateGas", mint), 16)
-    block = served.small.extend(served.ledger, served.small.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
-    assert block.executed[1].outcome.succeeded and estimate - block.executed[1].outcome.gas_used <= 64
-    assert served("eth_estimateGas", {"from": to_hex(owner), "to": "0x" + "11" * 20, "value": "0x1"}) == hex(21_000)
-    with pytest.raises(RpcError, match="insufficient funds"):
-        served("eth_estimateGas", {"to": "0x" + "11" * 20, "value": "0x1", "from": "0x" + "22" * 20})
+    estimate = int(api("eth_estimateGas", mint), 16)
+    block = api.l2.extend(api.backend, api.l2.transfer(0, 2, TOKEN, 0, MINT, gas=estimate))
+    assert block.executed[1].result.succeeded and estimate - block.executed[1].result.gas_used <= 64
+    assert api("eth_estimateGas", {"from": to_hex(owner), "to": "0x" + "11" * 20, "value": "0x1"}) == hex(21_000)
+    with pytest.raises(JsonRpcError, match="insufficient funds"):
+        api("eth_estimateGas", {"to": "0x" + "11" * 20, "value": "0x1", "from": "0x" + "22" * 20})
 
 
-def test_logs_by_range_address_and_topic(served: Served) -> None:
-    every = {"fromBlock": "0x0", "toBlock": "latest"}
-    found = served("eth_getLogs", every | {"address": to_hex(TOKEN), "topics": [to_hex(TRANSFER)]})
+def test_logs_by_range_address_and_topic(api: EthApiHarness) -> None:
+    every: dict[str, Any] = {"fromBlock": "0x0", "toBlock": "latest"}
+    found = api("eth_getLogs", every | {"address": to_hex(TOKEN), "topics": [to_hex(TRANSFER)]})
     assert [log["blockNumber"] for log in found] == ["0x2"] and found[0]["address"] == to_hex(TOKEN)
-    owner = to_hex(served.small.keys[0].address.rjust(32, b"\0"))
-    assert served("eth_getLogs", every | {"topics": [None, None, [owner, NOBODY]]}) == found
-    assert served("eth_getLogs", {"blockHash": found[0]["blockHash"]}) == found
+    owner = to_hex(api.l2.keys[0].address.rjust(32, b"\0"))
+    assert api("eth_getLogs", every | {"topics": [None, None, [owner, UNKNOWN]]}) == found
+    assert api("eth_getLogs", {"blockHash": found[0]["blockHash"]}) == found
     assert (
-        served("eth_getLogs", every | {"topics": [NOBODY]})
-        == served("eth_getLogs", {"toBlock": "0x1"} | every | {"toBlock": "0x1"})
+        api("eth_getLogs", every | {"topics": [UNKNOWN]})
+        == api("eth_getLogs", {"toBlock": "0x1"} | every | {"toBlock": "0x1"})
         == []
     )
 
 
-def test_sending_and_waiting(served: Served) -> None:
-    owner = to_hex(served.small.keys[0].address)
-    raw = served.small.transfer(0, 2)
-    sent = served("eth_sendRawTransaction", to_hex(raw))
-    assert served("eth_getTransactionByHash", sent)["blockHash"] is None
-    assert served("eth_getTransactionCount", owner, "pending") == "0x3"
-    for bad in (to_hex(raw), "0x02c0", to_hex(served.small.deposit(b"\xee" * 20, None))):
-        with pytest.raises(RpcError):
-            served("eth_sendRawTransaction", bad)
+def test_sent_transactions_are_pending(api: EthApiHarness) -> None:
+    owner = to_hex(api.l2.keys[0].address)
+    raw = api.l2.transfer(0, 2)
+    sent = api("eth_sendRawTransaction", to_hex(raw))
+    assert api("eth_getTransactionByHash", sent)["blockHash"] is None
+    assert api("eth_getTransactionCount", owner, "pending") == "0x3"
+    for bad in (to_hex(raw), "0x02c0", to_hex(api.l2.deposit(b"\xee" * 20, None))):
+        with pytest.raises(JsonRpcError):
+            api("eth_sendRawTransaction", bad)
 
 
 @pytest.mark.parametrize(
@@ -152,13 +153,13 @@ def test_sending_and_waiting(served: Served) -> None:
         ("eth_getStorageAt", ["0x" + "00" * 20, "slot"]),
     ],
 )
-def test_malformed_parameters_are_refused(served: Served, method: str, parameters: list[Any]) -> None:
-    with pytest.raises((HexError, RpcError)):
-        served(method, *parameters)
+def test_malformed_parameters_are_refused(api: EthApiHarness, method: str, parameters: list[Any]) -> None:
+    with pytest.raises((HexError, JsonRpcError)):
+        api(method, *parameters)
 
 
-def test_fees(served: Served) -> None:
-    history = served("eth_feeHistory", "0x2", "latest", [50.0])
+def test_fees(api: EthApiHarness) -> None:
+    history = api("eth_feeHistory", "0x2", "latest", [50.0])
     assert history["oldestBlock"] == "0x2" and len(history["baseFeePerGas"]) == 3 and len(history["reward"]) == 2
-    assert history["baseFeePerGas"][1] == served("eth_getBlockByNumber", "latest")["baseFeePerGas"]
-    assert int(served("eth_gasPrice"), 16) > int(history["baseFeePerGas"][1], 16)
+    assert history["baseFeePerGas"][1] == api("eth_getBlockByNumber", "latest")["baseFeePerGas"]
+    assert int(api("eth_gasPrice"), 16) > int(history["baseFeePerGas"][1], 16)

@@ -1,4 +1,4 @@
-"""Genesis files of the registry give the registry's hashes; unusable files say why."""
+"""Genesis files: those of the superchain registry give its hashes, invalid ones an error."""
 
 import json
 import tomllib
@@ -9,9 +9,10 @@ import pytest
 import zstandard
 
 from rollup_node.stages.protocol.config import ChainOpConfig
-from rollup_node.tools.devnet.engine.genesis import chain_of, genesis_block, make_chain, parse_genesis
+from rollup_node.tools.devnet.engine.genesis import chain_spec, genesis_block, make_chain_spec, parse_genesis
 from rollup_node.tools.devnet.evm.genesis import GenesisError
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from tests.support.l2_test_chain import L2TestChain
 
 REGISTERED = [
     "mainnet/unichain",
@@ -30,21 +31,21 @@ def test_registry_genesis_files_give_the_registered_hash(shared_data: Path, name
     found = json.loads(zstandard.ZstdDecompressor(dict_data=dictionary).decompress(packed, max_output_size=1 << 28))
     listed = tomllib.loads((registry / f"configs/{name}.toml").read_text())
     forks = {key[:-5]: time for key, time in listed["hardforks"].items() if key.endswith("_time")}
-    chain = make_chain(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
-    assert "0x" + genesis_block(Store(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
+    chain = make_chain_spec(listed["chain_id"], forks | {"regolith": 0}, ChainOpConfig(6, 50, 250))
+    assert "0x" + genesis_block(StateDatabase(), found, chain).hash.hex() == listed["genesis"]["l2"]["hash"]
     if found["config"] is not None:
-        assert chain_of(found["config"]).chain_id == listed["chain_id"]
+        assert chain_spec(found["config"]).chain_id == listed["chain_id"]
 
 
-def test_the_state_is_readable(small_chain: Any) -> None:
-    small = small_chain()
-    genesis = small.genesis()
+def test_the_state_has_the_accounts() -> None:
+    l2 = L2TestChain()
+    genesis = l2.genesis()
     state = State(genesis.store, genesis.block.header.state_root)
-    assert state.balance(small.keys[0].address) == 10**22 and genesis.block.header.base_fee == 10**9
+    assert state.balance(l2.keys[0].address) == 10**22 and genesis.block.header.base_fee == 10**9
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "error"),
     [
         ({"config": None}, "not a genesis file"),
         ({"config": {"chainId": 1}}, "no `optimism` object"),
@@ -62,12 +63,12 @@ def test_the_state_is_readable(small_chain: Any) -> None:
         ({"gasLimit": "much"}, "header field"),
     ],
 )
-def test_unusable_files_say_why(small_chain: Any, change: dict[str, Any], problem: str) -> None:
-    with pytest.raises(GenesisError, match=problem):
-        parse_genesis(json.dumps(small_chain().file | change).encode())
+def test_invalid_files_have_an_error(change: dict[str, Any], error: str) -> None:
+    with pytest.raises(GenesisError, match=error):
+        parse_genesis(json.dumps(L2TestChain().file | change).encode())
 
 
-def test_noise_is_refused() -> None:
+def test_other_content_is_refused() -> None:
     for content in (b"", b"[]", b"{", b"\xff"):
         with pytest.raises(GenesisError):
             parse_genesis(content)

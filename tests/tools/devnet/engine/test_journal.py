@@ -1,16 +1,16 @@
-"""The journal keeps what it was told, and drops a line that was cut off."""
+"""The journal of accepted blocks and forkchoice states."""
 
 from pathlib import Path
-from typing import Any
 
 from rollup_node.stages.protocol.engine_json import envelope_from_json
+from rollup_node.tools.devnet.engine.backend import payload_of
 from rollup_node.tools.devnet.engine.journal import FILE_NAME, Journal
-from rollup_node.tools.devnet.engine.ledger import payload_of
+from tests.support.l2_test_chain import L2TestChain
 
 
-def test_entries_come_back_in_order_and_a_cut_line_is_gone(small_chain: Any, tmp_path: Path) -> None:
-    small = small_chain()
-    payload = payload_of(small.extend(small.ledger()))
+def test_entries_are_in_order_and_an_incomplete_line_is_dropped(tmp_path: Path) -> None:
+    l2 = L2TestChain()
+    payload = payload_of(l2.extend(l2.backend()))
     journal = Journal(tmp_path / "new" / "folder")
     journal.insert(payload)
     journal.follow(payload.block_hash, bytes(32), bytes(32))

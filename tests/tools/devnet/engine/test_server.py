@@ -1,4 +1,4 @@
-"""Engines over HTTP: as objects on one loop, and as a process with its exits."""
+"""The engine over HTTP, its restart from the journal, and its program."""
 
 import asyncio
 import json
@@ -14,18 +14,19 @@ import jwt
 import pytest
 
 from rollup_node.stages.protocol.engine_json import attributes_to_json
-from rollup_node.stages.protocol.headers import header_hash
+from rollup_node.stages.protocol.headers import Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.tools.devnet.engine.server import EngineServer
+from tests.support.l2_test_chain import L2TestChain
 
 SECRET = bytes(range(32))
 ZERO = to_hex(bytes(32))
 PASSER = "0x4200000000000000000000000000000000000016"
 
 
-class Client:
-    """Calls an engine as a rollup node does."""
+class EngineHttpClient:
+    """Calls an engine over HTTP, with a JWT where a secret is given."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, secret: bytes | None = None) -> None:
         self.session, self.url, self.secret = session, url, secret
@@ -37,50 +38,50 @@ class Client:
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
         async with self.session.post(self.url, json=body, headers=headers) as response:
             assert response.status == 200, await response.text()
-            answer = await response.json()
-        assert "error" not in answer, answer
-        return answer["result"]
+            found = await response.json()
+        assert "error" not in found, found
+        return found["result"]
 
 
 def heads(head: str) -> dict[str, str]:
     return {"headBlockHash": head, "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
 
 
-async def build(engine: Client, small: Any, parent: Any, *transactions: str, pool: bool) -> Any:
-    attributes = attributes_to_json(small.attributes(parent, pool=pool))
+async def build(engine: EngineHttpClient, l2: L2TestChain, parent: Header, *transactions: str, pool: bool) -> Any:
+    attributes = attributes_to_json(l2.attributes(parent, pool=pool))
     attributes["transactions"] += transactions
     started = await engine("engine_forkchoiceUpdatedV3", heads(to_hex(header_hash(parent))), attributes)
     return await engine("engine_getPayloadV4", started["payloadId"])
 
 
-async def insert(engine: Client, envelope: Any) -> None:
+async def insert(engine: EngineHttpClient, envelope: Any) -> None:
     payload = envelope["executionPayload"]
     status = await engine("engine_newPayloadV4", payload, [], envelope["parentBeaconBlockRoot"], [])
     assert status["status"] == "VALID", status
     await engine("engine_forkchoiceUpdatedV3", heads(payload["blockHash"]), None)
 
 
-def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
-    small = small_chain()
+def test_sequencer_verifier_and_deriver_over_http() -> None:
+    l2 = L2TestChain()
 
     async def scenario() -> None:
-        servers = [EngineServer(small.genesis(), SECRET) for _ in range(3)]
+        servers = [EngineServer(l2.genesis(), SECRET) for _ in range(3)]
         async with aiohttp.ClientSession() as session:
             for server in servers:
                 await server.start()
-            sequencer, verifier, deriver = (Client(session, server.auth.url, SECRET) for server in servers)
-            public = Client(session, servers[1].http.url)
+            sequencer, verifier, deriver = (EngineHttpClient(session, server.auth.url, SECRET) for server in servers)
+            public = EngineHttpClient(session, servers[1].http.url)
             try:
                 for number in range(3):
-                    head = servers[0].ledger.chain.head.header
-                    raw = to_hex(small.transfer(0, number, value=5))
+                    head = servers[0].backend.chain.head.header
+                    raw = to_hex(l2.transfer(0, number, value=5))
                     sent = await sequencer("eth_sendRawTransaction", raw)
-                    built = await build(sequencer, small, head, pool=True)
+                    built = await build(sequencer, l2, head, pool=True)
                     payload = built["executionPayload"]
                     assert len(payload["transactions"]) == 2
                     await insert(sequencer, built)
                     await insert(verifier, built)
-                    derived = await build(deriver, small, head, *payload["transactions"][1:], pool=False)
+                    derived = await build(deriver, l2, head, *payload["transactions"][1:], pool=False)
                     assert derived == built
                     await insert(deriver, derived)
                     receipt = await public("eth_getTransactionReceipt", sent)
@@ -95,7 +96,8 @@ def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
                 async with session.post(servers[0].auth.url, json={}) as refused:
                     assert refused.status == 401
                 async with session.post(
-                    servers[0].http.url, json={"id": 1, "method": "engine_getPayloadV4", "params": ["0x"]}
+                    servers[0].http.url,
+                    json={"jsonrpc": "2.0", "id": 1, "method": "engine_getPayloadV4", "params": ["0x"]},
                 ) as hidden:
                     assert (await hidden.json())["error"]["code"] == -32601
             finally:
@@ -105,18 +107,18 @@ def test_sequencer_verifier_and_deriver_over_http(small_chain: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_a_restarted_engine_comes_back_to_its_chain(small_chain: Any, tmp_path: Path) -> None:
-    small = small_chain()
+def test_a_restarted_engine_replays_its_journal(tmp_path: Path) -> None:
+    l2 = L2TestChain()
 
     async def grow(count: int) -> str:
-        server = EngineServer(small.genesis(), SECRET, data_dir=tmp_path)
+        server = EngineServer(l2.genesis(), SECRET, data_dir=tmp_path)
         async with aiohttp.ClientSession() as session:
             await server.start()
-            engine = Client(session, server.auth.url, SECRET)
+            engine = EngineHttpClient(session, server.auth.url, SECRET)
             for _ in range(count):
-                await insert(engine, await build(engine, small, server.ledger.chain.head.header, pool=False))
+                await insert(engine, await build(engine, l2, server.backend.chain.head.header, pool=False))
             await server.stop()
-        return to_hex(server.ledger.chain.head.hash)
+        return to_hex(server.backend.chain.head.hash)
 
     head = asyncio.run(grow(3))
     with next(tmp_path.iterdir()).open("ab") as journal:
@@ -125,7 +127,7 @@ def test_a_restarted_engine_comes_back_to_its_chain(small_chain: Any, tmp_path: 
     assert asyncio.run(grow(1)) != head
 
 
-# --- the process ---------------------------------------------------------------------------------------------------
+# --- the program ---------------------------------------------------------------------------------------------------
 
 
 def command(*arguments: object) -> list[str]:
@@ -133,14 +135,14 @@ def command(*arguments: object) -> list[str]:
 
 
 @pytest.fixture
-def files(small_chain: Any, tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Path]:
     genesis, secret = tmp_path / "genesis.json", tmp_path / "jwt.txt"
-    genesis.write_text(json.dumps(small_chain().file))
+    genesis.write_text(json.dumps(L2TestChain().file))
     secret.write_text(SECRET.hex())
     return {"genesis": genesis, "jwt": secret}
 
 
-def test_the_process_serves_and_stops_on_a_signal(files: dict[str, Path]) -> None:
+def test_the_program_serves_until_a_signal(files: dict[str, Path]) -> None:
     arguments = command("--genesis", files["genesis"], "--jwt", files["jwt"], "--http", 0, "--auth", 0)
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     try:
@@ -148,11 +150,11 @@ def test_the_process_serves_and_stops_on_a_signal(files: dict[str, Path]) -> Non
         words = process.stdout.readline().split()
         url = words[words.index("http") + 1]
 
-        async def ask() -> Any:
+        async def genesis_block() -> Any:
             async with aiohttp.ClientSession() as session:
-                return await Client(session, url)("eth_getBlockByNumber", "0x0", False)
+                return await EngineHttpClient(session, url)("eth_getBlockByNumber", "0x0", False)
 
-        assert asyncio.run(ask())["hash"] == words[1]
+        assert asyncio.run(genesis_block())["hash"] == words[1]
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
     finally:
@@ -161,7 +163,7 @@ def test_the_process_serves_and_stops_on_a_signal(files: dict[str, Path]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("option", "content", "problem"),
+    ("option", "content", "error"),
     [
         ("genesis", "{}", "not a genesis file"),
         ("genesis", None, "No such file"),
@@ -169,8 +171,8 @@ def test_the_process_serves_and_stops_on_a_signal(files: dict[str, Path]) -> Non
         ("jwt", None, "No such file"),
     ],
 )
-def test_the_process_says_in_one_line_why_it_cannot_start(
-    files: dict[str, Path], option: str, content: str | None, problem: str
+def test_a_failed_start_is_one_line_on_stderr(
+    files: dict[str, Path], option: str, content: str | None, error: str
 ) -> None:
     if content is None:
         files[option].unlink()
@@ -178,5 +180,5 @@ def test_the_process_says_in_one_line_why_it_cannot_start(
         files[option].write_text(content)
     arguments = command("--genesis", files["genesis"], "--jwt", files["jwt"], "--http", 0, "--auth", 0)
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 1 and problem in done.stderr and str(files[option]) in done.stderr
+    assert done.returncode == 1 and error in done.stderr and str(files[option]) in done.stderr
     assert len(done.stderr.splitlines()) == 1

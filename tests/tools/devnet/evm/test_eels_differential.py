@@ -1,5 +1,5 @@
-"""Random programs against the executable specification of Ethereum (`pip install ethereum-execution`), where it is
-installed. ROLLUP_NODE_EELS_PROGRAMS sets how many a fork gets."""
+"""Random programs compared with Ethereum's execution specs (`pip install ethereum-execution`), where these are
+installed. ROLLUP_NODE_EELS_PROGRAMS is the number of programs per fork."""
 
 import importlib
 import os
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Frame, Message
-from rollup_node.tools.devnet.evm.instructions.calls import delegation_target
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallFrame, CallMessage, TransactionEnvironment
+from rollup_node.tools.devnet.evm.instructions.system import delegation_target
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
 PROGRAMS = int(os.environ.get("ROLLUP_NODE_EELS_PROGRAMS", "150"))
 ACCOUNTS = [bytes([0x11 * index]) * 20 for index in range(1, 6)]
@@ -38,7 +38,9 @@ OPCODES = [
 OPCODES += [0xF3, 0xFD, 0xFF, 0xFE]
 
 
-class Case(NamedTuple):
+class EvmCase(NamedTuple):
+    """Code, balance and storage of the accounts, and the call of the first."""
+
     codes: list[bytes]
     balances: list[int]
     slots: list[dict[int, int]]
@@ -98,11 +100,11 @@ def program(chance: random.Random) -> bytes:
     return code
 
 
-def make_case(chance: random.Random, rules: EvmRules) -> Case:
+def random_case(chance: random.Random, rules: EvmRules) -> EvmCase:
     codes = [program(chance) for _ in ACCOUNTS]
     if rules.delegations and chance.random() < 0.2:
         codes[3] = b"\xef\x01\x00" + ACCOUNTS[1]
-    return Case(
+    return EvmCase(
         codes=codes,
         balances=[chance.randrange(100) for _ in ACCOUNTS],
         slots=[{chance.randrange(4): chance.randrange(1, 4) for _ in range(2)} for _ in ACCOUNTS],
@@ -112,11 +114,11 @@ def make_case(chance: random.Random, rules: EvmRules) -> Case:
     )
 
 
-class Ours:
-    """The case run by our machine."""
+class OurRun:
+    """A case run by our interpreter."""
 
-    def __init__(self, case: Case, rules: EvmRules) -> None:
-        self.state = State(Store())
+    def __init__(self, case: EvmCase, rules: EvmRules) -> None:
+        self.state = State(StateDatabase())
         self.state.add_balance(ORIGIN, 10**18)
         self.state.set_nonce(ORIGIN, 1)
         for address, code, balance, slots in zip(ACCOUNTS, case.codes, case.balances, case.slots, strict=True):
@@ -131,14 +133,14 @@ class Ours:
         hashes = {0: b"\x01" * 32, 1: b"\x02" * 32}
         block = BlockContext(2, 1000, COINBASE, 60_000_000, 7, b"\x03" * 32, 10, hashes.__getitem__)
         code, target = case.codes[0], ACCOUNTS[0]
-        message = Message(ORIGIN, target, target, code, case.value, case.data, case.gas)
-        self.frame: Frame = execute(Environment(self.state, rules, block, ORIGIN, 9), message)
+        message = CallMessage(ORIGIN, target, target, code, case.value, case.data, case.gas)
+        self.frame: CallFrame = execute(TransactionEnvironment(self.state, rules, block, ORIGIN, 9), message)
 
 
-class Theirs:
-    """The case run by the specification."""
+class SpecRun:
+    """A case run by the execution specs."""
 
-    def __init__(self, case: Case, fork: str) -> None:
+    def __init__(self, case: EvmCase, fork: str) -> None:
         base = f"ethereum.forks.{fork}"
         self.kinds: Any = importlib.import_module(f"{base}.fork_types")
         self.states: Any = importlib.import_module(f"{base}.state")
@@ -164,7 +166,7 @@ class Theirs:
         account = self.kinds.Account(self.n.Uint(nonce), self.n.U256(balance), self.d.Bytes(code))
         self.states.set_account(self.state, self.kinds.Address(address), account)
 
-    def _message(self, case: Case, vm: Any, fork: str) -> Any:
+    def _message(self, case: EvmCase, vm: Any, fork: str) -> Any:
         n, d, address = self.n, self.d, self.kinds.Address
         rules = getattr(forks, fork.upper())
         newer = {"authorizations": ()} if rules.delegations else {}
@@ -223,22 +225,22 @@ class Theirs:
 
 
 @pytest.mark.parametrize("fork", ["cancun", "prague", "osaka"])
-def test_random_programs_end_alike(fork: str) -> None:
-    pytest.importorskip("ethereum.forks", reason="the executable specification (ethereum-execution) is not installed")
+def test_random_programs_have_the_result_of_the_specs(fork: str) -> None:
+    pytest.importorskip("ethereum.forks", reason="the execution specs (ethereum-execution) are not installed")
     rules: EvmRules = getattr(forks, fork.upper())
     chance = random.Random(f"{fork} {PROGRAMS}")
-    ended_well = 0
+    succeeded = 0
     for number in range(PROGRAMS):
-        case = make_case(chance, rules)
-        ours, theirs = Ours(case, rules), Theirs(case, fork)
+        case = random_case(chance, rules)
+        ours, theirs = OurRun(case, rules), SpecRun(case, fork)
         compare(f"{fork} program {number}", ours, theirs)
-        ended_well += ours.frame.succeeded
-    assert ended_well > PROGRAMS // 20
+        succeeded += ours.frame.succeeded
+    assert succeeded > PROGRAMS // 20
 
 
-def compare(name: str, ours: Ours, theirs: Theirs) -> None:
+def compare(name: str, ours: OurRun, theirs: SpecRun) -> None:
     frame, state, output = ours.frame, ours.state, theirs.output
-    assert frame.succeeded == (output.error is None), (name, frame.problem, output.error)
+    assert frame.succeeded == (output.error is None), (name, frame.error, output.error)
     assert frame.gas == int(output.gas_left), name
     if frame.succeeded:
         assert state.refund == int(output.refund_counter), name

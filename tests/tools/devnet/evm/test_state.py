@@ -1,10 +1,10 @@
-"""The journaled state: reverts, roots by any path, proofs."""
+"""The journaled state: reverts, roots, proofs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
-from rollup_node.tools.devnet.evm.state import State, Store
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
 accounts = st.sampled_from([A, B, b"\xcc" * 20])
@@ -36,10 +36,10 @@ def view(state: State) -> object:
 
 
 @given(st.lists(changes, max_size=20), st.lists(changes, max_size=20), st.lists(changes, max_size=10))
-def test_a_revert_takes_back_everything(
+def test_a_revert_undoes_all_changes(
     first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
 ) -> None:
-    state, plain = State(Store()), State(Store())
+    state, plain = State(StateDatabase()), State(StateDatabase())
     for one in (state, plain):
         one.begin_transaction()
         for change in first:
@@ -57,8 +57,8 @@ def test_a_revert_takes_back_everything(
 
 
 @given(st.lists(changes, max_size=30))
-def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) -> None:
-    store = Store()
+def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]) -> None:
+    store = StateDatabase()
     whole, root = State(store), EMPTY_ROOT
     for change in [*(("add_balance", account, 1) for account in (A, B, b"\xcc" * 20)), *history]:
         apply(whole, change)
@@ -69,7 +69,7 @@ def test_committing_midway_changes_nothing(history: list[tuple[object, ...]]) ->
 
 
 def test_proofs_hold_under_the_committed_root() -> None:
-    store = Store()
+    store = StateDatabase()
     state = State(store)
     for number in range(40):
         state.add_balance(bytes([number]) * 20, number + 1)
@@ -85,8 +85,8 @@ def test_proofs_hold_under_the_committed_root() -> None:
         assert value == read.storage(A, slot) == (slot if slot < 40 else 0)
 
 
-def test_a_destroyed_account_is_gone_with_its_storage() -> None:
-    store = Store()
+def test_a_selfdestructed_account_loses_its_storage() -> None:
+    store = StateDatabase()
     state = State(store)
     state.set_storage(A, 1, 2)
     state.add_balance(A, 5)
@@ -101,8 +101,8 @@ def test_a_destroyed_account_is_gone_with_its_storage() -> None:
     assert again.storage_root(A) == EMPTY_ROOT and again.balance(A) == 1
 
 
-def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
-    store = Store()
+def test_touched_empty_accounts_are_removed_except_in_a_genesis() -> None:
+    store = StateDatabase()
     state = State(store)
     state.set_nonce(A, 0)
     assert State(store).commit() == EMPTY_ROOT
@@ -113,8 +113,8 @@ def test_empty_accounts_vanish_when_touched_and_stay_in_a_genesis() -> None:
     assert touched.commit() == EMPTY_ROOT
 
 
-def test_what_was_written_since_the_last_commit() -> None:
-    state = State(Store())
+def test_changes_since_the_last_commit() -> None:
+    state = State(StateDatabase())
     state.add_balance(B, 7)
     state.set_storage(B, 5, 6)
     state.commit()

@@ -1,4 +1,4 @@
-"""The incremental trie against a slow one built at once, its proofs, and its deletions."""
+"""The incremental trie compared with a trie built from its definition; proofs and deletions."""
 
 import pytest
 from hypothesis import given
@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root, verify_proof
-from rollup_node.tools.devnet.evm.trie import MissingNode, NodeStore, Trie, hex_prefix, nibbles
+from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore, hex_prefix, nibbles
 
 keys = st.binary(min_size=1, max_size=3)
 values = st.binary(max_size=40)
 
 
-def built_at_once(entries: dict[bytes, bytes]) -> bytes:
-    """The root of a trie, from its definition."""
+def root_of(entries: dict[bytes, bytes]) -> bytes:
+    """The root of a trie by its definition."""
 
-    def node(pairs: list[tuple[bytes, bytes]]) -> object:
+    def node(pairs: list[tuple[bytes, bytes]]) -> rlp.Item:
         if not pairs:
             return b""
         if len(pairs) == 1:
@@ -25,21 +25,21 @@ def built_at_once(entries: dict[bytes, bytes]) -> bytes:
         shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
         if shared:
             return [hex_prefix(first[:shared], leaf=False), reference([(p[shared:], v) for p, v in pairs])]
-        ways = [reference([(p[1:], v) for p, v in pairs if p and p[0] == digit]) for digit in range(16)]
-        return [*ways, next((v for p, v in pairs if not p), b"")]
+        children = [reference([(p[1:], v) for p, v in pairs if p and p[0] == digit]) for digit in range(16)]
+        return [*children, next((v for p, v in pairs if not p), b"")]
 
-    def reference(pairs: list[tuple[bytes, bytes]]) -> object:
-        made = node(pairs)
-        encoded = rlp.encode(made)
-        return made if len(encoded) < 32 else keccak256(encoded)
+    def reference(pairs: list[tuple[bytes, bytes]]) -> rlp.Item:
+        item = node(pairs)
+        encoded = rlp.encode(item)
+        return item if len(encoded) < 32 else keccak256(encoded)
 
     top = node([(nibbles(key), value) for key, value in entries.items()])
     return keccak256(rlp.encode(top)) if entries else EMPTY_ROOT
 
 
 @given(st.lists(st.tuples(keys, values), max_size=40), st.integers(1, 7))
-def test_any_history_gives_the_root_of_its_result(history: list[tuple[bytes, bytes]], pace: int) -> None:
-    store = NodeStore()
+def test_any_sequence_of_changes_gives_the_root_of_its_result(history: list[tuple[bytes, bytes]], pace: int) -> None:
+    store = TrieNodeStore()
     trie, entries, roots = Trie(store), dict[bytes, bytes](), []
     for step, (key, value) in enumerate(history):
         trie.set(key, value)
@@ -51,26 +51,26 @@ def test_any_history_gives_the_root_of_its_result(history: list[tuple[bytes, byt
             roots.append((trie.commit(), dict(entries)))
     roots.append((trie.commit(), entries))
     for root, expected in roots:
-        assert root == built_at_once(expected)
-        old = Trie(NodeStore(store.nodes), root)
+        assert root == root_of(expected)
+        old = Trie(TrieNodeStore(store.nodes), root)
         assert all(old.get(key) == expected.get(key) for key, _ in history)
         for key, _ in history:
             assert verify_proof(root, key, old.prove(key)) == expected.get(key)
 
 
-def test_long_lists_agree_with_the_ordered_root() -> None:
+def test_a_long_list_has_the_ordered_root() -> None:
     items = [bytes([number % 251]) * (number % 90 + 1) for number in range(300)]
-    trie = Trie(NodeStore())
+    trie = Trie(TrieNodeStore())
     for index, item in enumerate(items):
         trie.set(rlp.encode_int(index), item)
     assert trie.commit() == ordered_root(items)
 
 
 def test_a_missing_node_is_named() -> None:
-    store = NodeStore()
+    store = TrieNodeStore()
     trie = Trie(store)
     for number in range(50):
         trie.set(keccak256(bytes([number])), b"x" * 40)
     root = trie.commit()
     with pytest.raises(MissingNode, match="0x" + root.hex()):
-        Trie(NodeStore(), root).get(keccak256(b"\0"))
+        Trie(TrieNodeStore(), root).get(keccak256(b"\0"))

@@ -1,6 +1,4 @@
-"""Our own L2 contracts, executed: L1 attributes in every format, withdrawals, proxies, the token."""
-
-from typing import Any
+"""The development predeploys: L1 attributes in every format, withdrawals, proxies, the token."""
 
 import pytest
 
@@ -9,11 +7,13 @@ from rollup_node.stages.protocol.deposits import DepositTransaction, encode_depo
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
-from rollup_node.tools.devnet.chain.simulation import Call, simulate
-from rollup_node.tools.devnet.evm.frame import BlockContext
+from rollup_node.tools.devnet.chain.simulation import CallRequest, simulate
+from rollup_node.tools.devnet.engine.backend import L2Backend
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address
+from tests.support.l2_test_chain import L2TestChain
 
 INFO = L1Info(
     number=0x1111,
@@ -31,7 +31,7 @@ INFO = L1Info(
     operator_fee_constant=13,
     da_footprint_gas_scalar=14,
 )
-HEIR = b"\x99" * 20
+ACCOUNT = b"\x99" * 20
 
 
 def selector(signature: str) -> bytes:
@@ -42,25 +42,27 @@ def word(value: int | bytes) -> bytes:
     return value.rjust(32, b"\0") if isinstance(value, bytes) else value.to_bytes(32, "big")
 
 
-def called(ledger: Any, to: bytes, data: bytes, sender: bytes = HEIR) -> bytes:
-    """What a contract answers at the head."""
-    header = ledger.chain.head.header
-    state = State(ledger.store, header.state_root)
-    context = BlockContext(9, header.timestamp, HEIR, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
-    outcome = simulate(state, ledger.evm_rules(header.timestamp), context, Call(sender, to, 0, data, None), 10**6)
-    assert outcome.succeeded, outcome.problem
-    return outcome.output
+def call(backend: L2Backend, to: bytes, data: bytes, sender: bytes = ACCOUNT) -> bytes:
+    """The return data of a call at the head."""
+    header = backend.chain.head.header
+    state = State(backend.store, header.state_root)
+    context = BlockContext(9, header.timestamp, ACCOUNT, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
+    result = simulate(
+        state, backend.evm_rules(header.timestamp), context, CallRequest(sender, to, 0, data, None), 10**6
+    )
+    assert result.succeeded, result.error
+    return result.output
 
 
 @pytest.mark.parametrize("layout", list(L1InfoFormat))
 @pytest.mark.parametrize("newest", ["regolith", "jovian"])
-def test_l1_attributes_of_every_format_land_in_their_slots(small_chain: Any, newest: str, layout: L1InfoFormat) -> None:
-    small = small_chain(newest)
-    ledger = small.ledger()
-    fields = {"sender": L1_ATTRIBUTES_DEPOSITOR, "to": L1_BLOCK, "gas": 1_000_000, "data": encode_l1_info(INFO, layout)}
-    entry = small.extend(ledger, small.deposit(**fields)).executed[1]
-    assert entry.outcome.succeeded
-    state = State(ledger.store, ledger.chain.head.header.state_root)
+def test_l1_attributes_of_every_format_are_stored(newest: str, layout: L1InfoFormat) -> None:
+    l2 = L2TestChain(newest)
+    backend = l2.backend()
+    data = encode_l1_info(INFO, layout)
+    entry = l2.extend(backend, l2.deposit(L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, gas=1_000_000, data=data)).executed[1]
+    assert entry.result.succeeded
+    state = State(backend.store, backend.chain.head.header.state_root)
     read = [state.storage(L1_BLOCK, slot) for slot in range(9)]
     assert read[0] == 0x2222 << 64 | 0x1111 and read[1] == 3
     assert read[2] == int.from_bytes(INFO.block_hash, "big") and read[4] == int.from_bytes(INFO.batcher, "big")
@@ -72,68 +74,69 @@ def test_l1_attributes_of_every_format_land_in_their_slots(small_chain: Any, new
         assert read[8] & (1 << 96) - 1 == 12 << 64 | 13
     if layout is L1InfoFormat.JOVIAN:
         assert read[8] >> 96 == 14
-    assert called(ledger, L1_BLOCK, selector("number()")) == word(0x1111)
-    assert called(ledger, L1_BLOCK, selector("baseFeeScalar()")) == word(read[3] >> 96)
+    assert call(backend, L1_BLOCK, selector("number()")) == word(0x1111)
+    assert call(backend, L1_BLOCK, selector("baseFeeScalar()")) == word(read[3] >> 96)
 
 
-def test_only_the_depositor_sets_l1_attributes(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
+def test_only_the_depositor_sets_l1_attributes() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
     data = encode_l1_info(INFO, L1InfoFormat.ECOTONE)
-    entry = small.extend(ledger, small.deposit(HEIR, L1_BLOCK, gas=1_000_000, data=data)).executed[1]
-    assert not entry.outcome.succeeded and entry.outcome.output == selector("NotDepositor()")
+    entry = l2.extend(backend, l2.deposit(ACCOUNT, L1_BLOCK, gas=1_000_000, data=data)).executed[1]
+    assert not entry.result.succeeded and entry.result.output == selector("NotDepositor()")
 
 
-def test_withdrawals_are_recorded_and_logged(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
-    sender = small.keys[0].address
-    arguments = word(HEIR) + word(21_000) + word(96) + word(3) + b"abc".ljust(32, b"\0")
+def test_withdrawals_are_recorded_and_logged() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    sender = l2.keys[0].address
+    arguments = word(ACCOUNT) + word(21_000) + word(96) + word(3) + b"abc".ljust(32, b"\0")
     data = selector("initiateWithdrawal(address,uint256,bytes)") + arguments
-    withdrawal = small.transfer(0, 0, L2_TO_L1_MESSAGE_PASSER, 5, data, 300_000)
-    plain = small.transfer(0, 1, L2_TO_L1_MESSAGE_PASSER, 6, b"", 300_000)
-    block = small.extend(ledger, withdrawal, plain)
+    withdrawal = l2.transfer(0, 0, L2_TO_L1_MESSAGE_PASSER, 5, data, 300_000)
+    plain = l2.transfer(0, 1, L2_TO_L1_MESSAGE_PASSER, 6, b"", 300_000)
+    block = l2.extend(backend, withdrawal, plain)
     nonce = 1 << 240
-    encoded = b"".join(map(word, (nonce, sender, HEIR, 5, 21_000, 192, 3))) + b"abc".ljust(32, b"\0")
+    values: tuple[int | bytes, ...] = (nonce, sender, ACCOUNT, 5, 21_000, 192, 3)
+    encoded = b"".join(map(word, values)) + b"abc".ljust(32, b"\0")
     passed = keccak256(encoded)
-    log = block.executed[1].outcome.logs[0]
+    log = block.executed[1].result.logs[0]
     event = "MessagePassed(uint256,address,address,uint256,uint256,bytes,bytes32)"
-    assert log.topics == (keccak256(event.encode()), word(nonce), word(sender), word(HEIR))
+    assert log.topics == (keccak256(event.encode()), word(nonce), word(sender), word(ACCOUNT))
     assert log.data[64 + 32 : 64 + 64] == passed
-    state = State(ledger.store, block.header.state_root)
+    state = State(backend.store, block.header.state_root)
     assert state.storage(L2_TO_L1_MESSAGE_PASSER, int.from_bytes(keccak256(passed + word(0)), "big")) == 1
-    assert called(ledger, L2_TO_L1_MESSAGE_PASSER, selector("messageNonce()")) == word(nonce + 2)
+    assert call(backend, L2_TO_L1_MESSAGE_PASSER, selector("messageNonce()")) == word(nonce + 2)
     assert state.storage_root(L2_TO_L1_MESSAGE_PASSER) == block.header.withdrawals_root
-    assert block.executed[2].outcome.logs[0].topics[3] == word(sender)
+    assert block.executed[2].result.logs[0].topics[3] == word(sender)
 
 
-def test_the_protocol_may_upgrade_a_proxy_and_nobody_else(small_chain: Any) -> None:
-    small = small_chain("canyon")
-    ledger = small.ledger()
+def test_only_the_zero_address_upgrades_a_proxy() -> None:
+    l2 = L2TestChain("canyon")
+    backend = l2.backend()
     data = selector("upgradeTo(address)") + word(TOKEN)
     upgrade = DepositTransaction(b"\x01" * 32, bytes(20), predeploy(0x0F), 0, 0, 50_000, False, data)
-    block = small.extend(ledger, encode_deposit(upgrade), small.transfer(0, 0, L1_BLOCK, 0, data))
-    allowed, refused = block.executed[1].outcome, block.executed[2].outcome
+    block = l2.extend(backend, encode_deposit(upgrade), l2.transfer(0, 0, L1_BLOCK, 0, data))
+    allowed, refused = block.executed[1].result, block.executed[2].result
     assert allowed.succeeded and allowed.logs[0].topics[0] == keccak256(b"Upgraded(address)")
-    assert called(ledger, predeploy(0x0F), selector("decimals()")) == word(18)
+    assert call(backend, predeploy(0x0F), selector("decimals()")) == word(18)
     assert not refused.succeeded
-    answer = called(ledger, L1_BLOCK, selector("implementation()"), sender=bytes(20))
-    assert answer == word(implementation_address(L1_BLOCK))
+    implementation = call(backend, L1_BLOCK, selector("implementation()"), sender=bytes(20))
+    assert implementation == word(implementation_address(L1_BLOCK))
 
 
-def test_the_token_moves(small_chain: Any) -> None:
-    small = small_chain()
-    ledger = small.ledger()
+def test_token_transfers() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
     mint = selector("mint(uint256)") + word(100)
-    move = selector("transfer(address,uint256)") + word(HEIR) + word(30)
-    too_much = selector("transfer(address,uint256)") + word(HEIR) + word(71)
-    transactions = [small.transfer(0, nonce, TOKEN, 0, data) for nonce, data in enumerate((mint, move, too_much))]
-    block = small.extend(ledger, *transactions)
-    assert [entry.outcome.succeeded for entry in block.executed[1:]] == [True, True, False]
-    assert called(ledger, TOKEN, selector("balanceOf(address)") + word(HEIR)) == word(30)
+    move = selector("transfer(address,uint256)") + word(ACCOUNT) + word(30)
+    too_much = selector("transfer(address,uint256)") + word(ACCOUNT) + word(71)
+    transactions = [l2.transfer(0, nonce, TOKEN, 0, data) for nonce, data in enumerate((mint, move, too_much))]
+    block = l2.extend(backend, *transactions)
+    assert [entry.result.succeeded for entry in block.executed[1:]] == [True, True, False]
+    assert call(backend, TOKEN, selector("balanceOf(address)") + word(ACCOUNT)) == word(30)
 
 
-def test_contracts_of_later_forks_are_left_to_their_upgrades(small_chain: Any) -> None:
+def test_contracts_of_later_forks_are_absent() -> None:
     for newest, expected in (("canyon", (False, False)), ("ecotone", (True, False)), ("isthmus", (True, True))):
-        alloc = small_chain(newest).file["alloc"]
+        alloc = L2TestChain(newest).file["alloc"]
         assert tuple("0x" + address.hex() in alloc for address in (BEACON_ROOTS, BLOCK_HASHES)) == expected

@@ -1,4 +1,4 @@
-"""The JSON-RPC server: dispatch, batches, errors, tokens; and over a real socket."""
+"""The JSON-RPC server: dispatch, batches, errors, tokens, and HTTP."""
 
 import asyncio
 import time
@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
-from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, RpcError, application, token_problem
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application, token_error
 
 SECRET = bytes(range(32))
 
 
 def refuse() -> None:
-    raise RpcError(-38001, "unknown payload", {"err": "gone"})
+    raise JsonRpcError(-38001, "unknown payload", {"err": "gone"})
 
 
 async def later(value: int) -> int:
@@ -29,7 +30,7 @@ RPC = JsonRpc({"add": lambda a, b=1: a + b, "later": later, "refuse": refuse, "p
 
 def ask(body: object) -> Any:
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    answer = asyncio.run(RPC.answer(raw))
+    answer = asyncio.run(RPC.respond(raw))
     return orjson.loads(answer) if answer else None
 
 
@@ -76,7 +77,7 @@ def token(secret: bytes = SECRET, algorithm: str = "HS256", **claims: object) ->
 
 def test_only_fresh_tokens_of_the_secret_pass() -> None:
     now = int(time.time())
-    assert token_problem(token(iat=now), SECRET) is None
+    assert token_error(token(iat=now), SECRET) is None
     refused = [
         "",
         "Bearer x",
@@ -87,7 +88,7 @@ def test_only_fresh_tokens_of_the_secret_pass() -> None:
         token(b"y" * 32, iat=now),
         token(SECRET * 2, "HS512", iat=now),
     ]
-    assert all(token_problem(header, SECRET) for header in refused)
+    assert all(token_error(header, SECRET) for header in refused)
 
 
 def test_over_a_socket() -> None:

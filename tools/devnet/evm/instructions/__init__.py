@@ -1,1 +1,3 @@
-"""The instructions, one function each: `operation(frame, stack, argument)`. `table` gives them opcodes and gas."""
+"""The instructions, one function `operation(frame, stack, argument)` each, named as in the execution specs (EELS).
+
+`table` assigns opcodes, static gas and stack items."""

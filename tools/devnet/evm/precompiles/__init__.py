@@ -1,1 +1,1 @@
-"""The precompiled contracts, one file per family; `evm.forks` says which are there at which address."""
+"""The precompiled contracts, one file per family; `state_transition.forks` assigns addresses by fork."""

@@ -1,9 +1,9 @@
-"""The BLS12-381 curve (EIP-2537). Coordinates are 48 bytes padded to 64; the arithmetic is loaded when first needed."""
+"""The BLS12-381 precompiles (EIP-2537). Coordinates are 48 bytes padded to 64; the library is imported at first use."""
 
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _MODULUS = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB
 _G1, _G2, _SCALAR = 128, 256, 32
@@ -26,7 +26,7 @@ _G2_DISCOUNTS = (
 
 
 def _sum_gas(term: int, gas: int, table: str) -> Callable[[bytes], int]:
-    """Gas of a sum of products: each further term is cheaper."""
+    """The gas function of a multi-scalar multiplication, with a discount by the number of terms."""
     discounts = tuple(int(number) for number in table.split())
 
     def cost(data: bytes) -> int:
@@ -41,23 +41,24 @@ g2_sum_gas = _sum_gas(_G2_TERM, 22_500, _G2_DISCOUNTS)
 
 
 def pairing_gas(data: bytes) -> int:
+    """Gas by number of pairs."""
     return 37_700 + 32_600 * (len(data) // _PAIR)
 
 
 def g1_add(data: bytes) -> bytes:
-    """The sum of two points of the first curve, in its subgroup or not."""
+    """The sum of two G1 points, without a subgroup check."""
     _require(len(data) == 2 * _G1)
     return _padded((_g1(data[:_G1]) + _g1(data[_G1:])).to_xy_bytes_be())
 
 
 def g2_add(data: bytes) -> bytes:
-    """The sum of two points of the second curve, in its subgroup or not."""
+    """The sum of two G2 points, without a subgroup check."""
     _require(len(data) == 2 * _G2)
     return _g2_padded(_g2(data[:_G2]) + _g2(data[_G2:]))
 
 
 def g1_sum(data: bytes) -> bytes:
-    """A sum of points of the first subgroup times numbers."""
+    """A multi-scalar multiplication of points in the G1 subgroup."""
     from py_arkworks_bls12381 import G1Point
 
     points, scalars = _terms(data, _G1, _g1_checked)
@@ -65,7 +66,7 @@ def g1_sum(data: bytes) -> bytes:
 
 
 def g2_sum(data: bytes) -> bytes:
-    """A sum of points of the second subgroup times numbers."""
+    """A multi-scalar multiplication of points in the G2 subgroup."""
     from py_arkworks_bls12381 import G2Point
 
     points, scalars = _terms(data, _G2, _g2_checked)
@@ -83,7 +84,7 @@ def pairing(data: bytes) -> bytes:
 
 
 def map_to_g1(data: bytes) -> bytes:
-    """A point of the first subgroup made from a field element."""
+    """Maps a field element to a G1 point."""
     from py_arkworks_bls12381 import G1Point
 
     _require(len(data) == 64)
@@ -91,7 +92,7 @@ def map_to_g1(data: bytes) -> bytes:
 
 
 def map_to_g2(data: bytes) -> bytes:
-    """A point of the second subgroup made from an element of the quadratic field."""
+    """Maps an element of the quadratic field to a G2 point."""
     from py_arkworks_bls12381 import G2Point
 
     _require(len(data) == 128)
@@ -100,7 +101,7 @@ def map_to_g2(data: bytes) -> bytes:
 
 def _require(holds: bool) -> None:
     if not holds:
-        raise Halt("invalid bls12-381 input")
+        raise ExceptionalHalt("invalid bls12-381 input")
 
 
 def _terms(data: bytes, size: int, point: Callable[[bytes], Any]) -> tuple[list[Any], list[Any]]:
@@ -114,7 +115,7 @@ def _terms(data: bytes, size: int, point: Callable[[bytes], Any]) -> tuple[list[
 
 
 def _unpadded(data: bytes) -> bytes:
-    """The coordinates without their padding, all of them in the field."""
+    """The coordinates without padding. Raises ExceptionalHalt for one outside of the field."""
     parts = [data[at : at + 64] for at in range(0, len(data), 64)]
     _require(all(int.from_bytes(part, "big") < _MODULUS for part in parts))
     return b"".join(part[16:] for part in parts)
@@ -141,14 +142,14 @@ def _g2(data: bytes) -> Any:
 
 
 def _decoded(kind: Any, data: bytes) -> Any:
-    """A point on the curve; all zeros stand for infinity."""
+    """A point on the curve; all zeros are the point at infinity. Raises ExceptionalHalt."""
     coordinates = _unpadded(data)
     if not any(coordinates):
         return kind.identity()
     try:
         return kind.from_xy_bytes_unchecked_be(coordinates)
     except ValueError as error:
-        raise Halt(f"invalid bls12-381 point: {error}") from None
+        raise ExceptionalHalt(f"invalid bls12-381 point: {error}") from None
 
 
 def _g1_checked(data: bytes) -> Any:

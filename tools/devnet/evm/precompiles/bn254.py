@@ -1,8 +1,8 @@
-"""The alt_bn128 curve (EIP-196, 197, gas of EIP-1108). The arithmetic is loaded when a contract first needs it."""
+"""The alt_bn128 precompiles (EIP-196, EIP-197, gas of EIP-1108). The library is imported at first use."""
 
 from typing import TYPE_CHECKING, Any
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -17,19 +17,20 @@ def add(data: bytes) -> bytes:
 
 
 def multiply(data: bytes) -> bytes:
-    """A point times a number."""
+    """The product of a point and a scalar."""
     curve, data = _curve(), data[:96].ljust(96, b"\0")
     return _encoded(curve, curve.multiply(_point(curve, data[:64]), int.from_bytes(data[64:], "big")))
 
 
 def pairing_gas(data: bytes) -> int:
+    """Gas by number of pairs (EIP-1108)."""
     return 45_000 + 34_000 * (len(data) // _PAIR)
 
 
 def pairing(data: bytes) -> bytes:
-    """Whether the product of the pairings is one."""
+    """Whether the product of the pairings is one. Raises ExceptionalHalt for invalid points."""
     if len(data) % _PAIR:
-        raise Halt("bn256 pairing input is not made of pairs")
+        raise ExceptionalHalt("bn256 pairing input is not made of pairs")
     curve = _curve()
     product = curve.FQ12.one()
     for at in range(0, len(data), _PAIR):
@@ -50,7 +51,7 @@ def _curve() -> "ModuleType":
 def _numbers(curve: "ModuleType", data: bytes) -> list[int]:
     numbers = [int.from_bytes(data[at : at + 32], "big") for at in range(0, len(data), 32)]
     if any(number >= curve.field_modulus for number in numbers):
-        raise Halt("bn256 coordinate not in the field")
+        raise ExceptionalHalt("bn256 coordinate not in the field")
     return numbers
 
 
@@ -60,7 +61,7 @@ def _point(curve: "ModuleType", data: bytes) -> Any:
         return curve.Z1
     point = (curve.FQ(x), curve.FQ(y), curve.FQ.one())
     if not curve.is_on_curve(point, curve.b):
-        raise Halt("bn256 point not on the curve")
+        raise ExceptionalHalt("bn256 point not on the curve")
     return point
 
 
@@ -70,7 +71,7 @@ def _twisted_point(curve: "ModuleType", data: bytes) -> Any:
         return curve.Z2
     point = (curve.FQ2([x_real, x_imaginary]), curve.FQ2([y_real, y_imaginary]), curve.FQ2.one())
     if not curve.is_on_curve(point, curve.b2) or not curve.is_inf(curve.multiply(point, curve.curve_order)):
-        raise Halt("bn256 point not in the twisted group")
+        raise ExceptionalHalt("bn256 point not in the twisted group")
     return point
 
 

@@ -1,11 +1,11 @@
-"""Signature recovery, hashes, the identity, and the BLAKE2 compression function (EIP-152)."""
+"""The precompiles for signature recovery, SHA-256, RIPEMD-160, identity, and BLAKE2 compression (EIP-152)."""
 
 import hashlib
 
 import coincurve
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _WORD = (1 << 64) - 1
@@ -47,12 +47,12 @@ _BLAKE2_MIXES = (
 
 
 def words(data: bytes) -> int:
-    """Length in words of 32 bytes, rounded up."""
+    """The length in words of 32 bytes, rounded up."""
     return (len(data) + 31) >> 5
 
 
 def recover(data: bytes) -> bytes:
-    """The address that signed a digest; nothing for an invalid signature."""
+    """The address that signed a digest; empty for an invalid signature."""
     data = data[:128].ljust(128, b"\0")
     parity = int.from_bytes(data[32:64], "big") - 27
     r, s = int.from_bytes(data[64:96], "big"), int.from_bytes(data[96:128], "big")
@@ -67,31 +67,33 @@ def recover(data: bytes) -> bytes:
 
 
 def sha256(data: bytes) -> bytes:
+    """SHA-256."""
     return hashlib.sha256(data).digest()
 
 
 def ripemd160(data: bytes) -> bytes:
-    """RIPEMD-160, which newer OpenSSL builds no longer bring."""
+    """RIPEMD-160 from PyCryptodome, since hashlib lacks it with newer OpenSSL."""
     from Crypto.Hash import RIPEMD160
 
     return RIPEMD160.new(data).digest().rjust(32, b"\0")
 
 
 def identity(data: bytes) -> bytes:
+    """The input."""
     return data
 
 
 def blake2_gas(data: bytes) -> int:
-    """One gas a round."""
+    """One gas per round. Raises ExceptionalHalt for a wrong input length."""
     if len(data) != 213:
-        raise Halt("invalid blake2f input length")
+        raise ExceptionalHalt("invalid blake2f input length")
     return int.from_bytes(data[:4], "big")
 
 
 def blake2(data: bytes) -> bytes:
-    """Some rounds of BLAKE2b on a given state."""
+    """The BLAKE2b compression function with a given number of rounds. Raises ExceptionalHalt for a wrong flag."""
     if data[212] > 1:
-        raise Halt("invalid blake2f final flag")
+        raise ExceptionalHalt("invalid blake2f final flag")
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(4, 212, 8)]
     before, message, counters = numbers[:8], numbers[8:24], numbers[24:]
     v = [*before, *_BLAKE2_START]

@@ -1,26 +1,26 @@
-"""Evaluation of a blob's polynomial at a point (EIP-4844). The trusted setup is loaded when a contract first asks."""
+"""The point evaluation precompile (EIP-4844). The trusted setup is loaded at first use."""
 
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _INPUT = 192
 
 
 def evaluate(data: bytes) -> bytes:
-    """Faults unless the proof shows that the committed polynomial has the value at the point."""
+    """Verifies that a committed polynomial has a value at a point. Raises ExceptionalHalt for an invalid proof."""
     import ckzg
 
     from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS, load_setup, versioned_hash
 
     if len(data) != _INPUT:
-        raise Halt("invalid point evaluation input length")
+        raise ExceptionalHalt("invalid point evaluation input length")
     point, value = data[32:64], data[64:96]
     commitment, proof = data[96:144], data[144:]
     if data[:32] != versioned_hash(commitment):
-        raise Halt("mismatched versioned hash")
+        raise ExceptionalHalt("mismatched versioned hash")
     try:
         proven = ckzg.verify_kzg_proof(commitment, point, value, proof, load_setup())
     except (ValueError, RuntimeError) as error:
-        raise Halt(f"invalid point evaluation input: {error}") from None
+        raise ExceptionalHalt(f"invalid point evaluation input: {error}") from None
     if not proven:
-        raise Halt("point evaluation proof does not hold")
+        raise ExceptionalHalt("invalid point evaluation proof")
     return ELEMENTS.to_bytes(32, "big") + FIELD_MODULUS.to_bytes(32, "big")

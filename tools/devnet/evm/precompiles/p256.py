@@ -1,10 +1,10 @@
-"""Verification of secp256r1 signatures (RIP-7212, EIP-7951)."""
+"""The precompile that verifies secp256r1 signatures (RIP-7212, EIP-7951)."""
 
 _ONE = (1).to_bytes(32, "big")
 
 
 def verify(data: bytes) -> bytes:
-    """One for a valid signature, nothing for anything else."""
+    """The word 1 for a valid signature, else empty."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils

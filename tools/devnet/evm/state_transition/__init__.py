@@ -1,1 +1,1 @@
-"""What transactions and blocks do to the state."""
+"""The state transition: running code, applying transactions, executing blocks, and the fork table."""

@@ -1,4 +1,4 @@
-"""A block in execution: transactions applied one by one, their receipts, gas and blooms, and system calls."""
+"""A block in execution: applies transactions and system calls, and collects receipts, gas and blooms."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,16 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.blooms import bloom_mask
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Message
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
-from rollup_node.tools.devnet.evm.state_transition.transition import FeeRules, Outcome, apply_transaction
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
+from rollup_node.tools.devnet.evm.state_transition.transition import (
+    ExecutionResult,
+    ExtraFeesFunction,
+    apply_transaction,
+)
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
 
 SYSTEM_ADDRESS: Address = b"\xff" * 19 + b"\xfe"
@@ -20,12 +24,12 @@ BLOCK_HASHES: Address = bytes.fromhex("0000f90827f1c53a10cb7a02335b175320002935"
 _SYSTEM_GAS = 30_000_000
 
 
-class Executed(NamedTuple):
-    """A transaction in its block, with its receipt. `log_index` is the first log's place in the block; `extra` holds
-    what the chain's receipts have beyond Ethereum's, in JSON's terms."""
+class ExecutedTransaction(NamedTuple):
+    """A transaction of a block with its receipt. `log_index` is the index of its first log in the block; `extra` has
+    the chain's additional receipt fields as JSON values."""
 
     transaction: AnyTransaction
-    outcome: Outcome
+    result: ExecutionResult
     cumulative_gas: int
     bloom: int
     receipt: bytes
@@ -34,37 +38,37 @@ class Executed(NamedTuple):
 
 
 class BlockExecution:
-    """Applies transactions to the parent's state. The same code builds a block and checks one."""
+    """Applies transactions to the parent's state, both to build a block and to validate one."""
 
-    def __init__(self, state: State, rules: EvmRules, context: BlockContext, fees: FeeRules) -> None:
+    def __init__(self, state: State, rules: EvmRules, context: BlockContext, extra_fees: ExtraFeesFunction) -> None:
         self.state = state
         self.rules = rules
         self.context = context
-        self.executed: list[Executed] = []
+        self.executed: list[ExecutedTransaction] = []
         self.gas_used = 0
         self.blob_gas_used = 0
         self.bloom = 0
-        self._fees = fees
+        self._extra_fees = extra_fees
         self._logs = 0
 
     @property
     def gas_left(self) -> int:
-        """Gas that further transactions may ask for."""
+        """The gas left for further transactions."""
         return self.context.gas_limit - self.gas_used
 
     def system_call(self, address: Address, data: bytes) -> None:
-        """Calls a contract as the protocol does (EIP-4788, 2935); without code there, nothing happens."""
+        """Calls a system contract (EIP-4788, EIP-2935); does nothing where it has no code."""
         code = self.state.code(address)
         if not code:
             return
         self.state.begin_transaction()
-        environment = Environment(self.state, self.rules, self.context, SYSTEM_ADDRESS, 0)
+        environment = TransactionEnvironment(self.state, self.rules, self.context, SYSTEM_ADDRESS, 0)
         self.state.preload(self.rules.warm_addresses())
-        execute(environment, Message(SYSTEM_ADDRESS, address, address, code, 0, data, _SYSTEM_GAS))
+        execute(environment, CallMessage(SYSTEM_ADDRESS, address, address, code, 0, data, _SYSTEM_GAS))
         self.state.end_transaction()
 
-    def apply(self, transaction: AnyTransaction) -> Executed:
-        """Executes a transaction and adds it to the block; InvalidTransaction leaves all as it was."""
+    def apply(self, transaction: AnyTransaction) -> ExecutedTransaction:
+        """Executes a transaction and adds it to the block. Raises InvalidTransaction and leaves the block unchanged."""
         if not isinstance(transaction, SignedTransaction):
             raise InvalidTransaction("this chain has no deposit transactions")
         body = transaction.body
@@ -73,44 +77,50 @@ class BlockExecution:
         blobs = self.rules.blobs
         if blobs is not None and self.blob_gas_used + blob_gas > BLOB_GAS * blobs.maximum:
             raise InvalidTransaction("blob gas limit of the block reached")
-        outcome = apply_transaction(self.state, self.rules, self.context, transaction, self._fees)
+        result = apply_transaction(self.state, self.rules, self.context, transaction, self._extra_fees)
         self.blob_gas_used += blob_gas
         fees = {"blobGasUsed": hex(blob_gas), "blobGasPrice": hex(self.context.blob_base_fee)} if blob_gas else {}
-        return self.record(transaction, outcome, dict(fees), ())
+        return self.record(transaction, result, dict(fees), ())
 
     def require_gas(self, gas: int) -> None:
-        """InvalidTransaction where the block has not that much gas left."""
+        """Raises InvalidTransaction where the block has less gas left."""
         if gas > self.gas_left:
             raise InvalidTransaction(f"gas limit of the block reached: have {self.gas_left}, want {gas}")
 
     def record(
-        self, transaction: AnyTransaction, outcome: Outcome, extra: dict[str, object], receipt_tail: tuple[int, ...]
-    ) -> Executed:
-        """Adds what was executed; `receipt_tail` are the receipt's fields after the usual four."""
-        self.gas_used += outcome.gas_used
+        self,
+        transaction: AnyTransaction,
+        result: ExecutionResult,
+        extra: dict[str, object],
+        receipt_tail: tuple[int, ...],
+    ) -> ExecutedTransaction:
+        """Adds an executed transaction; `receipt_tail` has the receipt's fields after the four of Ethereum."""
+        self.gas_used += result.gas_used
         bloom = 0
-        for log in outcome.logs:
+        for log in result.logs:
             bloom |= bloom_mask(log.address)
             for topic in log.topics:
                 bloom |= bloom_mask(topic)
-        receipt = encode_receipt(transaction.kind, outcome.succeeded, self.gas_used, bloom, outcome.logs, receipt_tail)
-        entry = Executed(transaction, outcome, self.gas_used, bloom, receipt, self._logs, extra)
+        receipt = encode_receipt(transaction.kind, result.succeeded, self.gas_used, bloom, result.logs, receipt_tail)
+        entry = ExecutedTransaction(transaction, result, self.gas_used, bloom, receipt, self._logs, extra)
         self.bloom |= bloom
-        self._logs += len(outcome.logs)
+        self._logs += len(result.logs)
         self.executed.append(entry)
         return entry
 
     def transactions_root(self) -> Hash:
+        """The trie root of the transactions so far."""
         return ordered_root([entry.transaction.raw for entry in self.executed])
 
     def receipts_root(self) -> Hash:
+        """The trie root of the receipts so far."""
         return ordered_root([entry.receipt for entry in self.executed])
 
 
 def encode_receipt(
     kind: int, succeeded: bool, cumulative_gas: int, bloom: int, logs: tuple[EventLog, ...], tail: tuple[int, ...] = ()
 ) -> bytes:
-    """A receipt's bytes under the receipts root."""
+    """The consensus encoding of a receipt."""
     parts = [
         rlp.encode_int(1 if succeeded else 0),
         rlp.encode_int(cumulative_gas),

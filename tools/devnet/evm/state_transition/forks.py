@@ -1,4 +1,4 @@
-"""THE FORK TABLE of the virtual machine: precompiles and rules by fork. Nothing else compares fork names."""
+"""The fork table of the EVM: precompiles and rules by fork. Nothing else in `evm` compares fork names."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from rollup_node.stages.protocol.types import Address
-from rollup_node.tools.devnet.evm.frame import Halt
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 from rollup_node.tools.devnet.evm.instructions import table
 from rollup_node.tools.devnet.evm.precompiles import bls12_381, bn254, hashes, kzg, modexp, p256
 from rollup_node.tools.devnet.evm.rules import MAX_CODE, BlobRules, EvmRules, Precompile
@@ -15,12 +15,12 @@ _MAX_INIT_CODE = 2 * MAX_CODE
 
 
 def at(number: int) -> Address:
-    """A precompile's address."""
+    """The address of a precompile."""
     return number.to_bytes(20, "big")
 
 
 def costs(gas: int, per_word: int = 0) -> "_Costs":
-    """A fixed price, and one for each word of input."""
+    """A gas function with a base price and a price per word of input."""
     return _Costs(gas, per_word)
 
 
@@ -34,11 +34,11 @@ class _Costs:
 
 
 def limited(precompile: Precompile, size: int) -> Precompile:
-    """The same precompile, faulting for input of more than `size` bytes."""
+    """The precompile with a limit of input bytes; it halts for longer input."""
 
     def run(data: bytes) -> bytes:
         if len(data) > size:
-            raise Halt(f"precompile input of more than {size} bytes")
+            raise ExceptionalHalt(f"precompile input of more than {size} bytes")
         return precompile.run(data)
 
     return Precompile(precompile.gas, run)
@@ -122,7 +122,7 @@ L1_FORKS: tuple[EvmRules, ...] = (SHANGHAI, CANCUN, PRAGUE, OSAKA, BPO1, BPO2)
 
 
 class L1Schedule:
-    """The rules of an L1 chain by time, from the times in the `config` of its genesis (`cancunTime` and so on)."""
+    """The rules of an L1 chain by block time, from the activation times in its genesis `config` (`cancunTime` etc.)."""
 
     def __init__(self, config: Mapping[str, object]) -> None:
         timed = [(time, rules) for rules in L1_FORKS if type(time := config.get(f"{rules.name}Time")) is int]
@@ -131,5 +131,5 @@ class L1Schedule:
         self._rules = [PARIS, *(rules for _, rules in timed)]
 
     def at(self, time: int) -> EvmRules:
-        """The rules of a block of this time in seconds."""
+        """The rules of a block with this timestamp."""
         return self._rules[bisect_right(self._times, time)]

@@ -1,4 +1,4 @@
-"""What one transaction does to the state: checks, intrinsic gas, the message, refunds and fees."""
+"""Applies a transaction to the state: validity checks, intrinsic gas, the message call, refunds and fees."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -7,15 +7,15 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transactions import (
     CURVE_ORDER,
-    Access,
+    AccessTuple,
     Authorization,
     Transaction,
     public_key_address,
 )
 from rollup_node.stages.protocol.types import Address
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
 from rollup_node.tools.devnet.evm.fees import BLOB_GAS
-from rollup_node.tools.devnet.evm.frame import BlockContext, Environment, Message
-from rollup_node.tools.devnet.evm.instructions.calls import (
+from rollup_node.tools.devnet.evm.instructions.system import (
     CREATE_GAS,
     DELEGATION_PREFIX,
     MAX_NONCE,
@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.evm.instructions.calls import (
 )
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import EventLog, State
-from rollup_node.tools.devnet.evm.state_transition.machine import execute
+from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
 
 _BASE_GAS = 21_000
@@ -34,16 +34,16 @@ _REFUND_QUOTIENT = 5
 _FLOOR_GAS = 10
 
 
-class Intrinsic(NamedTuple):
-    """Gas a transaction takes before any code runs, and the least it may take in all (EIP-7623)."""
+class IntrinsicGas(NamedTuple):
+    """The gas charged before any code runs, and the minimum of gas used by calldata (EIP-7623)."""
 
     gas: int
     floor: int
 
 
-class Outcome(NamedTuple):
-    """What became of a transaction that is in the block. `gas_price` in wei is what was really paid; `problem` says
-    why it failed; `output` is what the code answered, `created` the address of a creation."""
+class ExecutionResult(NamedTuple):
+    """The result of an included transaction. `gas_price` is the effective price in wei, `output` the return data,
+    `created` the address of a created contract, and `error` says why a failed one failed."""
 
     succeeded: bool
     gas_used: int
@@ -51,78 +51,78 @@ class Outcome(NamedTuple):
     logs: tuple[EventLog, ...]
     output: bytes
     created: Address | None
-    problem: str
+    error: str
 
 
-class Quote(Protocol):
-    """Fees of a transaction beyond those for its gas."""
+class ExtraFees(Protocol):
+    """The fees of a transaction besides that for its gas."""
 
     @property
-    def held(self) -> int:
-        """Wei the sender must have, and pays at first."""
+    def prepaid(self) -> int:
+        """Wei that the sender pays in advance."""
 
-    def settle(self, state: State, gas_used: int) -> int:
-        """Hands out all fees but the tip; wei of `held` that go back to the sender."""
-
-
-FeeRules = Callable[[State, BlockContext, SignedTransaction], Quote]
+    def distribute(self, state: State, gas_used: int) -> int:
+        """Credits all fees but the tip to their recipients; the wei of `prepaid` that are refunded."""
 
 
-class NoQuote:
-    """Ethereum's own rule: nothing beyond gas, and the base fee is burnt."""
+ExtraFeesFunction = Callable[[State, BlockContext, SignedTransaction], ExtraFees]
 
-    held = 0
 
-    def settle(self, state: State, gas_used: int) -> int:
+class NoExtraFees:
+    """Ethereum's rule: no other fees, and the base fee is burnt."""
+
+    prepaid = 0
+
+    def distribute(self, state: State, gas_used: int) -> int:
         return 0
 
 
-def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransaction) -> Quote:
-    """The fee rules of an L1."""
-    return NoQuote()
+def burn_base_fee(state: State, block: BlockContext, transaction: SignedTransaction) -> ExtraFees:
+    """The `ExtraFeesFunction` of an L1."""
+    return NoExtraFees()
 
 
 def intrinsic_gas(
-    rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[Access, ...] = (), authorizations: int = 0
-) -> Intrinsic:
-    """Base price, call data, access list, authorizations, and init code."""
+    rules: EvmRules, to: Address | None, data: bytes, access_list: tuple[AccessTuple, ...] = (), authorizations: int = 0
+) -> IntrinsicGas:
+    """The intrinsic gas of a transaction: base price, calldata, access list, authorizations and init code."""
     zeros = data.count(0)
     tokens = 4 * len(data) - 3 * zeros
     gas = _BASE_GAS + 4 * tokens + _AUTHORIZATION_GAS * authorizations
     gas += sum(2400 + 1900 * len(access.slots) for access in access_list)
     if to is None:
         gas += CREATE_GAS + rules.init_code_word_gas * ((len(data) + 31) >> 5)
-    return Intrinsic(gas, _BASE_GAS + _FLOOR_GAS * tokens if rules.floor_gas else 0)
+    return IntrinsicGas(gas, _BASE_GAS + _FLOOR_GAS * tokens if rules.floor_gas else 0)
 
 
 def apply_transaction(
-    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, fees: FeeRules
-) -> Outcome:
-    """Executes a transaction in a block; InvalidTransaction, with the state untouched, where no block could hold it.
-    That its gas fits into the block is for the caller to see to."""
+    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, extra_fees: ExtraFeesFunction
+) -> ExecutionResult:
+    """Executes a transaction in a block whose remaining gas the caller has checked. Raises InvalidTransaction, with the
+    state unchanged."""
     body, sender = transaction.body, transaction.sender
     state.begin_transaction()
     intrinsic = intrinsic_gas(rules, body.to, body.data, body.access_list, len(body.authorizations))
     _check(state, rules, block, transaction, intrinsic)
-    quote = fees(state, block, transaction)
+    fees = extra_fees(state, block, transaction)
     blob_gas = BLOB_GAS * len(body.blob_hashes)
-    most = body.gas * body.max_fee + body.value + blob_gas * body.max_blob_fee + quote.held
-    if state.balance(sender) < most:
-        raise InvalidTransaction(f"insufficient funds: 0x{sender.hex()} has {state.balance(sender)}, needs {most}")
+    cost = body.gas * body.max_fee + body.value + blob_gas * body.max_blob_fee + fees.prepaid
+    if state.balance(sender) < cost:
+        raise InvalidTransaction(f"insufficient funds: 0x{sender.hex()} has {state.balance(sender)}, needs {cost}")
     price = min(body.max_fee, block.base_fee + body.max_priority_fee)
-    state.subtract_balance(sender, body.gas * price + blob_gas * block.blob_base_fee + quote.held)
-    environment = Environment(state, rules, block, sender, price, body.blob_hashes)
-    outcome = run_body(environment, body.to, body.value, body.data, body.gas, intrinsic, body)
-    state.add_balance(sender, (body.gas - outcome.gas_used) * price + quote.settle(state, outcome.gas_used))
-    state.add_balance(block.coinbase, outcome.gas_used * (price - block.base_fee))
+    state.subtract_balance(sender, body.gas * price + blob_gas * block.blob_base_fee + fees.prepaid)
+    environment = TransactionEnvironment(state, rules, block, sender, price, body.blob_hashes)
+    result = run_body(environment, body.to, body.value, body.data, body.gas, intrinsic, body)
+    state.add_balance(sender, (body.gas - result.gas_used) * price + fees.distribute(state, result.gas_used))
+    state.add_balance(block.coinbase, result.gas_used * (price - block.base_fee))
     state.end_transaction()
-    return outcome
+    return result
 
 
 def _check(
-    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, intrinsic: Intrinsic
+    state: State, rules: EvmRules, block: BlockContext, transaction: SignedTransaction, intrinsic: IntrinsicGas
 ) -> None:
-    """Everything but the balance."""
+    """All validity checks except the balance. Raises InvalidTransaction."""
     body, sender = transaction.body, transaction.sender
     nonce = state.nonce(sender)
     if body.nonce != nonce:
@@ -130,7 +130,7 @@ def _check(
     if nonce >= MAX_NONCE:
         raise InvalidTransaction("nonce has max value")
     code = state.code(sender)
-    if code and not (rules.delegations and delegation_target(code)):
+    if code and not (rules.delegations and delegation_target(code)):  # EIP-3607; EIP-7702 allows delegating accounts
         raise InvalidTransaction(f"sender 0x{sender.hex()} is a contract")
     if body.max_priority_fee > body.max_fee:
         raise InvalidTransaction("max priority fee per gas higher than max fee per gas")
@@ -147,13 +147,13 @@ def _check(
 
 
 def _check_kind(rules: EvmRules, block: BlockContext, body: Transaction) -> None:
-    """Rules of blob and set-code transactions."""
+    """The rules of blob and set-code transactions. Raises InvalidTransaction."""
     if body.kind == 3:
         if rules.blobs is None:
             raise InvalidTransaction("blob transactions are not supported")
-        most = rules.blobs.per_transaction or rules.blobs.maximum
-        if not 0 < len(body.blob_hashes) <= most:
-            raise InvalidTransaction(f"blob transaction must have 1 to {most} blobs, has {len(body.blob_hashes)}")
+        limit = rules.blobs.per_transaction or rules.blobs.maximum
+        if not 0 < len(body.blob_hashes) <= limit:
+            raise InvalidTransaction(f"blob transaction must have 1 to {limit} blobs, has {len(body.blob_hashes)}")
         if any(blob_hash[0] != 1 for blob_hash in body.blob_hashes):
             raise InvalidTransaction("blob hash of an unknown version")
         if body.max_blob_fee < block.blob_base_fee:
@@ -168,15 +168,15 @@ def _check_kind(rules: EvmRules, block: BlockContext, body: Transaction) -> None
 
 
 def run_body(
-    environment: Environment,
+    environment: TransactionEnvironment,
     to: Address | None,
     value: int,
     data: bytes,
     gas_limit: int,
-    intrinsic: Intrinsic,
+    intrinsic: IntrinsicGas,
     body: Transaction | None = None,
-) -> Outcome:
-    """Raises the sender's nonce and runs the message; gas used is after refunds."""
+) -> ExecutionResult:
+    """Increments the sender's nonce and runs the message; the result's gas used is after refunds."""
     state, rules, sender = environment.state, environment.rules, environment.origin
     nonce = state.nonce(sender)
     state.set_nonce(sender, nonce + 1)
@@ -190,7 +190,7 @@ def run_body(
             _delegate(environment, authorization)
     address = created_address(sender, nonce) if to is None else to
     state.preload(frozenset((address,)))
-    message = Message(
+    message = CallMessage(
         caller=sender,
         address=address,
         code_address=address,
@@ -202,21 +202,22 @@ def run_body(
     )
     frame = execute(environment, message)
     used = gas_limit - frame.gas
+    # EIP-3529 bounds the refund, and EIP-7623's floor holds after it.
     used = max(used - min(state.refund, used // _REFUND_QUOTIENT), intrinsic.floor)
     created = address if to is None else None
     logs = tuple(state.logs)
-    return Outcome(frame.succeeded, used, environment.gas_price, logs, frame.output, created, frame.problem)
+    return ExecutionResult(frame.succeeded, used, environment.gas_price, logs, frame.output, created, frame.error)
 
 
-def _preload_access_list(state: State, access_list: tuple[Access, ...]) -> None:
+def _preload_access_list(state: State, access_list: tuple[AccessTuple, ...]) -> None:
     for access in access_list:
         state.warm_up(access.address)
         for slot in access.slots:
             state.warm_up((access.address, int.from_bytes(slot, "big")))
 
 
-def _called_code(environment: Environment, address: Address) -> bytes:
-    """The code of a transaction's recipient, through a delegation (EIP-7702)."""
+def _called_code(environment: TransactionEnvironment, address: Address) -> bytes:
+    """The code of a transaction's recipient, following a delegation (EIP-7702)."""
     code = environment.state.code(address)
     delegate = delegation_target(code) if environment.rules.delegations else None
     if delegate is None:
@@ -225,25 +226,26 @@ def _called_code(environment: Environment, address: Address) -> bytes:
     return environment.state.code(delegate)
 
 
-def _delegate(environment: Environment, authorization: Authorization) -> None:
-    """Sets an authority's code to a delegation; an invalid authorization does nothing (EIP-7702)."""
+def _delegate(environment: TransactionEnvironment, authorization: Authorization) -> None:
+    """Sets the code of an authority to a delegation; an invalid authorization is skipped (EIP-7702)."""
     state = environment.state
     authority = _authority(environment, authorization)
     if authority is None:
         return
-    state.warm_up(authority)
+    state.warm_up(authority)  # stays even where the authorization is skipped below
     code = state.code(authority)
     if (code and delegation_target(code) is None) or state.nonce(authority) != authorization.nonce:
         return
     if state.is_alive(authority):
         state.refund += _AUTHORIZATION_REFUND
     target = authorization.address
+    # The zero address clears a delegation.
     state.set_code(authority, DELEGATION_PREFIX + target if any(target) else b"")
     state.set_nonce(authority, authorization.nonce + 1)
 
 
-def _authority(environment: Environment, authorization: Authorization) -> Address | None:
-    """Who signed an authorization, or None where it is not valid on this chain."""
+def _authority(environment: TransactionEnvironment, authorization: Authorization) -> Address | None:
+    """The signer of an authorization, or None where it is invalid on this chain."""
     from coincurve import PublicKey
 
     chain_id, address, nonce, parity, r, s = authorization

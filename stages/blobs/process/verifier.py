@@ -1,0 +1,81 @@
+"""Has compute workers verify blobs, those of several requests in one task."""
+
+import asyncio
+from typing import NamedTuple
+
+from rollup_node.ipc.bus.worker_pool import WorkerPool
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
+from rollup_node.stages.protocol.types import Hash
+
+MAX_TASKS = 2
+MAX_BLOBS_PER_TASK = 24
+
+
+class _Job(NamedTuple):
+    wanted: tuple[Hash, ...]
+    offered: tuple[OfferedBlob, ...]
+    urgent: bool
+    result: asyncio.Future[BlobsVerified]
+
+
+class BlobVerifier:
+    """Gathers jobs while MAX_TASKS tasks run: one linear combination costs little more for many blobs than for one."""
+
+    def __init__(self, workers: WorkerPool) -> None:
+        self._workers = workers
+        self._waiting: list[_Job] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def verify(self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgent: bool) -> BlobsVerified:
+        """The authentic ones of the wanted blobs; those of other jobs of the task may be among them. Raises TaskFailed
+        if no worker could complete the task."""
+        result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Job(wanted, offered, urgent, result))
+        self._start_tasks()
+        return await result
+
+    async def close(self) -> None:
+        """Cancels the running tasks."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _start_tasks(self) -> None:
+        while self._waiting and len(self._running) < MAX_TASKS:
+            task = asyncio.create_task(self._run(self._next_jobs()))
+            self._running.add(task)
+            task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            self._start_tasks()
+
+    def _next_jobs(self) -> list[_Job]:
+        """The jobs of the next task: at least one, urgent ones first."""
+        # Skips cancelled jobs, but keeps one, as a task has at least one.
+        self._waiting = [job for job in self._waiting if not job.result.done()] or self._waiting[:1]
+        self._waiting.sort(key=lambda job: not job.urgent)
+        jobs, blobs = [self._waiting.pop(0)], 0
+        while self._waiting:
+            blobs += len(jobs[-1].offered)
+            if blobs + len(self._waiting[0].offered) > MAX_BLOBS_PER_TASK:
+                break
+            jobs.append(self._waiting.pop(0))
+        return jobs
+
+    async def _run(self, jobs: list[_Job]) -> None:
+        wanted = tuple({each: None for job in jobs for each in job.wanted})
+        offered = tuple(each for job in jobs for each in job.offered)
+        try:
+            verified: BlobsVerified | Exception = await self._workers.run(VerifyBlobs(wanted, offered))
+        except Exception as error:
+            verified = error
+        for job in jobs:
+            if job.result.done():
+                continue
+            if isinstance(verified, Exception):
+                job.result.set_exception(verified)
+            else:
+                job.result.set_result(verified)

@@ -1,0 +1,98 @@
+"""The L1 chain's head, safe and finalized block as polling shows them; tells reorgs from endpoints that lag
+[LHD3, LHD6, LHD8]."""
+
+from enum import Enum
+
+from rollup_node.stages.protocol.types import L1BlockRef
+
+MAX_RECENT = 1000
+ROLLBACK_POLLS = 3
+"""How many polls in a row must show an ancestor as head before the chain counts as rolled back to it."""
+
+
+class HeadChange(Enum):
+    """What a polled head means."""
+
+    SAME = "same"
+    ADVANCED = "advanced"
+    REORGED = "reorged"
+    BEHIND = "behind"
+    BELOW_FINALIZED = "below finalized"
+
+
+class HeadTracker:
+    """The three labels, None until known, and the recent heads, each of which is the parent of the next.
+
+    `reorg_depth` is how many blocks the last reorg replaced at least; more may have come and gone between two polls."""
+
+    def __init__(self) -> None:
+        self.head: L1BlockRef | None = None
+        self.safe: L1BlockRef | None = None
+        self.finalized: L1BlockRef | None = None
+        self.reorg_depth = 0
+        self._recent: dict[int, L1BlockRef] = {}
+        self._times_behind = 0
+
+    def at(self, number: int) -> L1BlockRef | None:
+        """The recent head of that number, if it was polled and is canonical."""
+        return self._recent.get(number)
+
+    def update_head(self, ref: L1BlockRef) -> HeadChange:
+        """Takes a polled head. An ancestor of the head, or a block below the finalized one, does not become the head
+        at once: the endpoint lags, or is a proxy before several."""
+        head = self.head
+        if head is not None and ref.hash == head.hash:
+            self._times_behind = 0
+            return HeadChange.SAME
+        if self.finalized is not None and ref.number < self.finalized.number:
+            return HeadChange.BELOW_FINALIZED
+        if head is not None and self._is_ancestor(ref):
+            # A proxy may answer from a node that is behind; only a chain that stays there was rolled back.
+            self._times_behind += 1
+            if self._times_behind < ROLLBACK_POLLS:
+                return HeadChange.BEHIND
+        self._times_behind = 0
+        change = self._classify(ref)
+        if head is not None and change is HeadChange.REORGED:
+            links = (parent := self._recent.get(ref.number - 1)) is not None and parent.hash == ref.parent_hash
+            self.reorg_depth = max(1, head.number - ref.number + (1 if links or self._is_ancestor(ref) else 2))
+        self._push(ref)
+        self.head = ref
+        return change
+
+    def update_safe(self, ref: L1BlockRef) -> bool:
+        """Takes a polled safe block, which a reorg may move back; whether it changed."""
+        changed = self.safe is None or self.safe.hash != ref.hash
+        self.safe = ref
+        return changed
+
+    def update_finalized(self, ref: L1BlockRef) -> str | None:
+        """Takes a polled finalized block unless it contradicts the one before; then returns the error."""
+        before = self.finalized
+        if before is not None and ref.number < before.number:
+            return f"finalized L1 block went back from {before} to {ref}"
+        if before is not None and ref.number == before.number and ref.hash != before.hash:
+            return f"finalized L1 block {before} became {ref}: another chain"
+        self.finalized = ref
+        return None
+
+    def _is_ancestor(self, ref: L1BlockRef) -> bool:
+        recent = self._recent.get(ref.number)
+        return recent is not None and recent.hash == ref.hash
+
+    def _classify(self, ref: L1BlockRef) -> HeadChange:
+        if self.head is None or ref.number > self.head.number + 1:
+            return HeadChange.ADVANCED
+        if ref.number == self.head.number + 1 and ref.parent_hash == self.head.hash:
+            return HeadChange.ADVANCED
+        return HeadChange.REORGED
+
+    def _push(self, ref: L1BlockRef) -> None:
+        """Adds the new head and keeps only the recent heads that it builds on."""
+        parent = self._recent.get(ref.number - 1)
+        if parent is None or parent.hash != ref.parent_hash:
+            self._recent.clear()
+        for number in [number for number in self._recent if number >= ref.number]:
+            del self._recent[number]
+        self._recent[ref.number] = ref
+        self._recent.pop(ref.number - MAX_RECENT, None)

@@ -1,0 +1,289 @@
+"""The cache of L1 blocks, and which of them to fetch next: pure, by number, with hash links checked [LHD18, LHD19].
+
+Neighbours in the cache link by parent hash. A new block that does not link shows a reorg: the blocks that it
+contradicts are dropped, and those below become *unverified*. They are not served until a verified block names the one
+below it as its parent, and so on down; so a reorg of three blocks costs three fetches, however many are cached. A
+fetch that began before the last reorg brings only an unverified block.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
+
+FIRST_PAUSE = 0.25
+MAX_PAUSE = 10.0
+CONFLICT_SECONDS = 5.0
+"""Conflicts that follow one another within this time count as endpoints that contradict each other, not as reorgs."""
+
+
+class BlockRange(NamedTuple):
+    """The numbers `first` to `last` that a client wants, now or soon; it waits for `first`."""
+
+    first: int
+    last: int
+
+
+class Fetch(NamedTuple):
+    """A block to fetch; `generation` counts the reorgs before its start."""
+
+    number: int
+    generation: int
+
+
+class FetchFailure(NamedTuple):
+    """The last of `attempts` failed fetches of a block. `error` is None if L1 has no such block."""
+
+    error: str | None
+    attempts: int
+    retry_at: float
+
+
+class _CachedBlock(NamedTuple):
+    block: L1Block
+    size: int
+
+    @property
+    def hash(self) -> Hash:
+        return self.block.header.hash
+
+    @property
+    def parent(self) -> Hash:
+        return self.block.header.parent_hash
+
+
+class PrefetchWindow:
+    """The block cache and the fetch plan of the l1 process. Times are seconds of any monotonic clock, sizes are bytes.
+
+    `reorgs` counts how often cached blocks became unverified."""
+
+    def __init__(self, max_blocks: int, max_bytes: int) -> None:
+        self._max_blocks = max(max_blocks, 1)
+        self._max_bytes = max_bytes
+        self._verified: dict[int, _CachedBlock] = {}
+        self._unverified: dict[int, _CachedBlock] = {}
+        self._failures: dict[int, FetchFailure] = {}
+        self._fetching: set[int] = set()
+        self._generation = 0
+        self._conflicts = 0
+        self._last_conflict = float("-inf")
+        self._cool_down_until = float("-inf")
+        self.bytes = 0
+        self.reorgs = 0
+
+    def __len__(self) -> int:
+        return len(self._verified) + len(self._unverified)
+
+    def get(self, number: int) -> L1Block | None:
+        """The canonical block of that number, if it is cached."""
+        cached = self._verified.get(number)
+        return cached.block if cached else None
+
+    def failure(self, number: int) -> FetchFailure | None:
+        """The failure of the last fetch of a block that is not cached; None if none has failed."""
+        return self._failures.get(number)
+
+    # --- planning --------------------------------------------------------------------------------------------------
+
+    def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
+        """Starts at most `room` fetches, the most urgent first. Prefetching stops where it would fill more than half
+        of the cache; the block that a client waits for is always fetched. A cool-down starts none."""
+        self._forget_failures(ranges)
+        if now < self._cool_down_until:
+            return []
+        fetches: list[Fetch] = []
+        ahead = self._ahead(ranges)
+        for offset, number in _by_urgency(ranges):
+            if len(fetches) >= room:
+                break
+            if offset and (ahead[0] >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
+                break
+            if self._is_due(number, now) and (not offset or not self._is_decided_by_next(number, ranges)):
+                self._fetching.add(number)
+                fetches.append(Fetch(number, self._generation))
+        return fetches
+
+    def next_retry(self, now: float) -> float | None:
+        """Seconds until a failed fetch is due again; None without failures."""
+        waits = [failure.retry_at - now for failure in self._failures.values()]
+        if self._cool_down_until > now:
+            waits = [self._cool_down_until - now]
+        return max(0.0, min(waits)) if waits else None
+
+    def _is_due(self, number: int, now: float) -> bool:
+        if number in self._fetching or number in self._verified:
+            return False
+        failure = self._failures.get(number)
+        return failure is None or failure.retry_at <= now
+
+    def _is_decided_by_next(self, number: int, ranges: Sequence[BlockRange]) -> bool:
+        """Of a run of unverified blocks only the highest wanted one is fetched: it verifies or drops the next below."""
+        next_one = number + 1
+        return number in self._unverified and next_one in self._unverified and _offset(next_one, ranges) is not None
+
+    def _ahead(self, ranges: Sequence[BlockRange]) -> tuple[int, int]:
+        """How many blocks and bytes are prefetched or being fetched."""
+        count = size = 0
+        for number, cached in self._verified.items():
+            if any(wanted.first < number <= wanted.last for wanted in ranges):
+                count += 1
+                size += cached.size
+        return count + len(self._fetching), size
+
+    def _forget_failures(self, ranges: Sequence[BlockRange]) -> None:
+        """Drops the failures of blocks that no client wants any more."""
+        for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
+            del self._failures[number]
+
+    # --- results -------------------------------------------------------------------------------------------------
+
+    def fetched(self, fetch: Fetch, block: L1Block, size: int, now: float) -> bool:
+        """Takes the block of a fetch; True if it contradicts cached blocks. If that happens again and again within
+        CONFLICT_SECONDS, endpoints contradict each other, and a growing cool-down follows."""
+        if fetch.number not in self._fetching:
+            return False
+        self._fetching.remove(fetch.number)
+        self._failures.pop(fetch.number, None)
+        cached = _CachedBlock(block, size)
+        # Begun before a reorg: the endpoint may have answered from either chain.
+        if fetch.generation != self._generation:
+            if fetch.number not in self._verified:
+                self._put(self._unverified, fetch.number, cached)
+                if fetch.number + 1 in self._verified:
+                    self._verify_below(fetch.number + 1)
+            return False
+        conflict = self._add_verified(fetch.number, cached)
+        if conflict:
+            self._conflicts = self._conflicts + 1 if now - self._last_conflict < CONFLICT_SECONDS else 1
+            self._last_conflict = now
+            # Two in a row may be two reorgs.
+            if self._conflicts > 2:
+                self._cool_down_until = now + _pause(self._conflicts - 1)
+        return conflict
+
+    def failed(self, fetch: Fetch, error: str | None, now: float) -> None:
+        """Records a failed fetch, with no `error` if L1 has no such block. It is due again after a pause, which doubles
+        with each failure."""
+        if fetch.number not in self._fetching:
+            return
+        self._fetching.remove(fetch.number)
+        before = self._failures.get(fetch.number)
+        attempts = before.attempts + 1 if before else 1
+        self._failures[fetch.number] = FetchFailure(error, attempts, now + _pause(attempts))
+
+    def update_head(self, head: L1BlockRef, reorged: bool, finalized: int) -> bool:
+        """Takes a new L1 head; True if it contradicts cached blocks. `reorged` says that it does not build on the head
+        before: then all blocks above `finalized` become unverified unless the head links to them."""
+        for number in [number for number, failure in self._failures.items() if failure.error is None]:
+            del self._failures[number]
+        # What is being fetched may come from the old chain.
+        if reorged:
+            self._generation += 1
+        beyond = [number for number in (*self._verified, *self._unverified) if number > head.number]
+        for number in beyond:
+            self._drop(number)
+        same, parent = self._verified.get(head.number), self._verified.get(head.number - 1)
+        if same is not None and same.hash == head.hash:
+            return False
+        if same is not None:
+            self._drop(head.number)
+            self._generation += 1
+        # The new head links to the cache, so everything below is canonical.
+        if parent is not None and parent.hash == head.parent_hash:
+            return same is not None
+        if parent is not None:
+            self._drop(head.number - 1)
+        if same is None and parent is None and not reorged:
+            return False
+        return self._unverify(number for number in self._verified if number > finalized) or same is not None
+
+    def trim(self, ranges: Sequence[BlockRange]) -> None:
+        """Drops an eighth of the cache if it is over its bounds: unverified blocks first, then those that no client
+        wants, then those farthest ahead; never the block that a client waits for."""
+        if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
+            return
+        blocks, size = self._max_blocks - self._max_blocks // 8, self._max_bytes - self._max_bytes // 8
+        for number in self._eviction_order(ranges):
+            if len(self) <= blocks and self.bytes <= size:
+                return
+            self._drop(number)
+
+    def _eviction_order(self, ranges: Sequence[BlockRange]) -> Iterator[int]:
+        yield from sorted(self._unverified)
+        firsts = {wanted.first for wanted in ranges}
+        offsets = {number: _offset(number, ranges) for number in self._verified if number not in firsts}
+        yield from sorted(number for number, offset in offsets.items() if offset is None)
+        ahead = [(offset, number) for number, offset in offsets.items() if offset is not None]
+        yield from (number for _, number in sorted(ahead, reverse=True))
+
+    # --- links -----------------------------------------------------------------------------------------------------
+
+    def _add_verified(self, number: int, cached: _CachedBlock) -> bool:
+        """Adds a block as verified and drops what contradicts it; whether there was a contradiction."""
+        above = self._verified.get(number + 1)
+        self._put(self._verified, number, cached)
+        conflict = above is not None and above.parent != cached.hash
+        if conflict:
+            self._drop(number + 1)
+            self._unverify(other for other in self._verified if other > number)
+        return self._verify_below(number) or conflict
+
+    def _verify_below(self, number: int) -> bool:
+        """Verifies the unverified blocks that the verified block of that number builds on; whether verified blocks
+        contradict it."""
+        parent = self._verified[number].parent
+        while (below := self._unverified.pop(number - 1, None)) is not None:
+            if below.hash != parent:
+                self.bytes -= below.size
+                return False
+            number -= 1
+            self._verified[number] = below
+            parent = below.parent
+        verified = self._verified.get(number - 1)
+        if verified is None or verified.hash == parent:
+            return False
+        self._drop(number - 1)
+        self._unverify(other for other in self._verified if other < number)
+        return True
+
+    def _unverify(self, numbers: Iterable[int]) -> bool:
+        """Makes blocks unverified, and those that are being fetched too; whether there were any cached."""
+        chosen = tuple(numbers)
+        for number in chosen:
+            self._unverified[number] = self._verified.pop(number)
+        self._generation += 1
+        self.reorgs += 1
+        return bool(chosen)
+
+    def _put(self, blocks: dict[int, _CachedBlock], number: int, cached: _CachedBlock) -> None:
+        self._drop(number)
+        blocks[number] = cached
+        self.bytes += cached.size
+
+    def _drop(self, number: int) -> None:
+        for blocks in (self._verified, self._unverified):
+            cached = blocks.pop(number, None)
+            if cached is not None:
+                self.bytes -= cached.size
+
+
+def _pause(attempts: int) -> float:
+    """Seconds to wait after so many failures in a row."""
+    return min(MAX_PAUSE, FIRST_PAUSE * 2.0 ** min(attempts - 1, 10))
+
+
+def _offset(number: int, ranges: Collection[BlockRange]) -> int | None:
+    """How far a number lies behind the beginning of the nearest range that contains it; None if none does."""
+    return min((number - wanted.first for wanted in ranges if wanted.first <= number <= wanted.last), default=None)
+
+
+def _by_urgency(ranges: Sequence[BlockRange]) -> Iterator[tuple[int, int]]:
+    """(offset, number) of all ranges, with what clients wait for first; each number once."""
+    longest = max((wanted.last - wanted.first for wanted in ranges), default=-1)
+    seen: set[int] = set()
+    for offset in range(longest + 1):
+        for wanted in ranges:
+            number = wanted.first + offset
+            if number <= wanted.last and number not in seen:
+                seen.add(number)
+                yield offset, number

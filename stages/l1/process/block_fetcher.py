@@ -1,0 +1,83 @@
+"""Fetches single L1 blocks, each from one endpoint, and has compute workers verify them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.stages.io.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.filter import filter_of_rollup
+from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
+from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.protocol.types import L1Block
+
+
+class FetchResult(NamedTuple):
+    """What a fetch came to: a block, an error, or neither if L1 has no such block."""
+
+    fetch: Fetch
+    block: L1Block | None
+    error: str | None
+
+
+class BlockFetcher:
+    """Runs fetches side by side, so that one that fails or is slow delays no other. `on_done` is called whenever one
+    has ended."""
+
+    def __init__(
+        self, config: L1Config, endpoints: L1Endpoints, workers: WorkerPool, on_done: Callable[[], None]
+    ) -> None:
+        self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup)
+        self._endpoints, self._workers, self._on_done = endpoints, workers, on_done
+        self._tasks: list[asyncio.Task[FetchResult]] = []
+
+    def __len__(self) -> int:
+        """How many fetches are running, or have ended and wait for `take_results`."""
+        return len(self._tasks)
+
+    def start(self, fetch: Fetch) -> None:
+        """Starts a fetch."""
+        task = asyncio.create_task(self._run(fetch), name=f"L1 block {fetch.number}")
+        task.add_done_callback(lambda _: self._on_done())
+        self._tasks.append(task)
+
+    def take_results(self) -> list[FetchResult]:
+        """The results of the fetches that have ended since the last call. An exception of a bug is raised here."""
+        done = [task for task in self._tasks if task.done()]
+        self._tasks = [task for task in self._tasks if not task.done()]
+        return [task.result() for task in done]
+
+    async def close(self) -> None:
+        """Cancels all fetches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, fetch: Fetch) -> FetchResult:
+        endpoint: L1Endpoint | None = None
+        try:
+            endpoint = self._endpoints.pick()
+            return FetchResult(fetch, await self._fetch(endpoint, fetch.number), None)
+        except (EndpointError, RpcFailure, InvalidDataError, TaskFailed) as error:
+            # A worker that dies is not the endpoint's failure.
+            if endpoint is not None and not isinstance(error, TaskFailed):
+                self._endpoints.failed(endpoint, error)
+            return FetchResult(fetch, None, f"L1 block {fetch.number}: {describe_error(endpoint, error)}")
+
+    async def _fetch(self, endpoint: L1Endpoint, number: int) -> L1Block | None:
+        body = await endpoint.block_body(number)
+        if body is None:
+            return None
+        result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
+        if isinstance(result, NeedsReceipts):
+            block = result.block
+            receipts = await endpoint.receipts_body(block.header.hash, block.transaction_hashes)
+            if receipts is None:
+                raise InvalidDataError("the endpoint does not have the receipts yet")
+            result = await self._workers.run(VerifyReceipts(block, receipts, self._l1_filter))
+        if isinstance(result, Verified):
+            return result.block
+        raise InvalidDataError(result.reason if isinstance(result, Invalid) else "unexpected result from a worker")

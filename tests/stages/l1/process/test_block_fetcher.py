@@ -1,0 +1,122 @@
+"""Fetches of single blocks: each has one result, whatever happens to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.l1 import tasks
+from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
+from rollup_node.stages.l1.process.client import L1Endpoints
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from tests.support.fake_l1_chain import FakeL1Chain
+from tests.support.http_listener import Methods, json_rpc_app, listening
+from tests.support.plain_rollup import PLAIN_ROLLUP
+from tests.support.stage_runner import run_within
+
+ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+
+
+class InlineWorkers:
+    """Runs tasks of l1 at once, or raises an error for each."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    async def run(self, task: tasks.Task) -> tasks.Result:
+        if self.error is not None:
+            raise self.error
+        return tasks.run(task)
+
+
+def with_fetcher(
+    methods: Methods,
+    scenario: Callable[[BlockFetcher, asyncio.Event], Awaitable[None]],
+    error: Exception | None = None,
+) -> None:
+    """Runs a scenario with a fetcher and the event that it sets when a fetch has ended."""
+
+    async def main() -> None:
+        async with listening(json_rpc_app(methods)) as urls:
+            config = L1Config(urls, ROLLUP, timeout=2.0)
+            endpoints = L1Endpoints(config, Meter("l1"))
+            done = asyncio.Event()
+            workers: Any = InlineWorkers(error)
+            fetcher = BlockFetcher(config, endpoints, workers, done.set)
+            try:
+                await scenario(fetcher, done)
+            finally:
+                await fetcher.close()
+                await endpoints.close()
+
+    run_within(20, main)
+
+
+async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:
+    """The results of so many fetches, in the order of their numbers."""
+    found: list[FetchResult] = []
+    while len(found) < count:
+        await done.wait()
+        done.clear()
+        found += fetcher.take_results()
+    return sorted(found, key=lambda result: result.fetch.number)
+
+
+def test_each_fetch_has_one_result() -> None:
+    chain = FakeL1Chain(5)
+    methods = chain.methods(5)
+
+    def by_number(number: str, full: bool) -> Any:
+        if number == "0x3":
+            raise JsonRpcError(-32000, "database is down")
+        return methods["eth_getBlockByNumber"](number, full)
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        for number in (2, 3, 9):
+            fetcher.start(Fetch(number, 0))
+        assert len(fetcher) == 3
+        block, failed, missing = await results(fetcher, done, 3)
+        assert block == FetchResult(Fetch(2, 0), chain.block(2), None)
+        assert failed.block is None and failed.error is not None
+        assert failed.error.startswith("L1 block 3: 127.0.0.1:") and "database is down" in failed.error
+        assert missing == FetchResult(Fetch(9, 0), None, None)
+        assert len(fetcher) == 0 and fetcher.take_results() == []
+
+    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario)
+
+
+def test_a_task_that_no_worker_completes_is_an_error() -> None:
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(Fetch(2, 0))
+        (result,) = await results(fetcher, done, 1)
+        assert result.block is None and "3 workers died" in str(result.error)
+
+    with_fetcher(FakeL1Chain(5).methods(5), scenario, TaskFailed("3 workers died"))
+
+
+def test_a_bug_is_raised_where_results_are_taken() -> None:
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(Fetch(2, 0))
+        with pytest.raises(ZeroDivisionError):
+            await results(fetcher, done, 1)
+
+    with_fetcher(FakeL1Chain(5).methods(5), scenario, ZeroDivisionError())
+
+
+def test_closing_cancels_running_fetches() -> None:
+    async def never(number: str, full: bool) -> Any:
+        await asyncio.Event().wait()
+
+    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+        fetcher.start(Fetch(2, 0))
+        await asyncio.sleep(0)
+        await fetcher.close()
+        assert done.is_set()
+
+    with_fetcher({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": never}, scenario)

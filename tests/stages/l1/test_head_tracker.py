@@ -1,0 +1,113 @@
+"""How polled blocks become head, safe and finalized."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.l1.head_tracker import MAX_RECENT, ROLLBACK_POLLS, HeadChange, HeadTracker
+from rollup_node.stages.protocol.types import L1BlockRef
+
+
+def block(number: int, branch: int = 0, fork_at: int = 0) -> L1BlockRef:
+    """A block of a branch that leaves branch 0 at `fork_at` (its first own block)."""
+
+    def hash_of(n: int) -> bytes:
+        return (branch if n >= fork_at else 0).to_bytes(4, "big") + (n + 1).to_bytes(28, "big")
+
+    return L1BlockRef(hash_of(number), number, hash_of(number - 1), 12 * number)
+
+
+def test_heads_advance_one_by_one_and_over_gaps() -> None:
+    tracker = HeadTracker()
+    assert [tracker.update_head(block(n)) for n in (5, 6, 6, 7, 20)] == [
+        HeadChange.ADVANCED,
+        HeadChange.ADVANCED,
+        HeadChange.SAME,
+        HeadChange.ADVANCED,
+        HeadChange.ADVANCED,
+    ]
+    assert tracker.head == block(20)
+    assert tracker.at(20) == block(20)
+    assert tracker.at(7) is None
+
+
+def test_a_reorg_keeps_the_ancestors_of_the_new_head() -> None:
+    tracker = HeadTracker()
+    for n in range(1, 11):
+        tracker.update_head(block(n))
+    assert tracker.update_head(block(9, branch=1, fork_at=9)) is HeadChange.REORGED
+    assert tracker.reorg_depth == 2
+    assert tracker.head == block(9, 1, 9)
+    assert tracker.at(8) == block(8)
+    assert tracker.at(9) == block(9, 1, 9)
+    assert tracker.at(10) is None
+
+
+def test_a_deeper_reorg_forgets_all_recent_heads() -> None:
+    tracker = HeadTracker()
+    for n in range(1, 11):
+        tracker.update_head(block(n))
+    assert tracker.update_head(block(11, branch=1, fork_at=8)) is HeadChange.REORGED
+    assert tracker.at(7) is None
+    assert tracker.at(11) == block(11, 1, 8)
+
+
+def test_an_ancestor_is_a_lagging_endpoint_until_it_persists() -> None:
+    tracker = HeadTracker()
+    for n in range(1, 11):
+        tracker.update_head(block(n))
+    assert [tracker.update_head(block(8)) for _ in range(ROLLBACK_POLLS)] == [
+        *[HeadChange.BEHIND] * (ROLLBACK_POLLS - 1),
+        HeadChange.REORGED,
+    ]
+    assert tracker.head == block(8)
+    assert tracker.at(9) is None
+    tracker.update_head(block(9))
+    assert tracker.update_head(block(8)) is HeadChange.BEHIND
+    assert tracker.update_head(block(9)) is HeadChange.SAME
+    assert tracker.update_head(block(8)) is HeadChange.BEHIND
+
+
+def test_a_head_below_the_finalized_block_is_refused() -> None:
+    tracker = HeadTracker()
+    tracker.update_head(block(100))
+    assert tracker.update_finalized(block(64)) is None
+    assert tracker.update_head(block(50)) is HeadChange.BELOW_FINALIZED
+    assert tracker.head == block(100)
+
+
+def test_finality_never_goes_back() -> None:
+    tracker = HeadTracker()
+    assert tracker.update_finalized(block(0)) is None
+    assert tracker.update_finalized(block(64)) is None
+    assert "went back from 64" in str(tracker.update_finalized(block(32)))
+    assert "another chain" in str(tracker.update_finalized(block(64, branch=2)))
+    assert tracker.finalized == block(64)
+
+
+def test_the_safe_block_may_go_back() -> None:
+    tracker = HeadTracker()
+    assert tracker.update_safe(block(64))
+    assert not tracker.update_safe(block(64))
+    assert tracker.update_safe(block(32))
+    assert tracker.safe == block(32)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 2)), max_size=60))
+def test_recent_heads_always_link(seen: list[tuple[int, int]]) -> None:
+    tracker = HeadTracker()
+    for number, branch in seen:
+        tracker.update_head(block(number, branch, fork_at=5 * branch))
+        assert tracker.head is not None
+        assert tracker.at(tracker.head.number) == tracker.head
+        for n in range(1, 31):
+            ref, parent = tracker.at(n), tracker.at(n - 1)
+            assert ref is None or parent is None or ref.parent_hash == parent.hash
+            assert ref is None or n <= tracker.head.number
+
+
+def test_recent_heads_are_bounded() -> None:
+    tracker = HeadTracker()
+    for n in range(MAX_RECENT + 5):
+        tracker.update_head(block(n))
+    assert tracker.at(4) is None
+    assert tracker.at(5) is not None

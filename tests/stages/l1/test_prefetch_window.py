@@ -1,0 +1,230 @@
+"""The block cache and fetch plan against chains that grow, reorganise and fail."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rollup_node.stages.l1.prefetch_window import FIRST_PAUSE, MAX_PAUSE, BlockRange, Fetch, PrefetchWindow
+from rollup_node.stages.protocol.types import L1Block
+from tests.support.fake_l1_chain import FakeL1Chain
+
+SIZE = 1000
+
+
+def window(max_blocks: int = 900, max_bytes: int = 1 << 30) -> PrefetchWindow:
+    return PrefetchWindow(max_blocks, max_bytes)
+
+
+def fill(target: PrefetchWindow, chain: FakeL1Chain, wanted: BlockRange, now: float = 0.0) -> list[int]:
+    """Fetches until nothing more is planned; the numbers fetched."""
+    fetched = []
+    while fetches := target.plan([wanted], 8, now):
+        for fetch in fetches:
+            fetched.append(fetch.number)
+            target.fetched(fetch, chain.block(fetch.number), SIZE, now)
+    return fetched
+
+
+def numbers(fetches: list[Fetch]) -> list[int]:
+    return [fetch.number for fetch in fetches]
+
+
+def test_blocks_that_clients_wait_for_come_first() -> None:
+    assert numbers(window().plan([BlockRange(10, 20), BlockRange(100, 101)], 5, 0.0)) == [10, 100, 11, 101, 12]
+
+
+def test_nothing_is_fetched_twice() -> None:
+    w = window()
+    assert numbers(w.plan([BlockRange(10, 12)], 2, 0.0)) == [10, 11]
+    assert numbers(w.plan([BlockRange(10, 12)], 9, 0.0)) == [12]
+    assert w.plan([BlockRange(10, 12)], 9, 0.0) == []
+
+
+def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> None:
+    w, chain, now = window(), FakeL1Chain(30), 0.0
+    pauses = []
+    for _ in range(9):
+        first, *others = w.plan([BlockRange(10, 12)], 9, now)
+        assert first.number == 10
+        for other in others:
+            w.fetched(other, chain.block(other.number), SIZE, now)
+        w.failed(first, "refused", now)
+        failure = w.failure(10)
+        assert failure is not None and failure.error == "refused"
+        assert w.plan([BlockRange(10, 12)], 9, now) == []
+        pause = w.next_retry(now)
+        assert pause is not None
+        pauses.append(pause)
+        now += pause
+    assert pauses == [min(MAX_PAUSE, FIRST_PAUSE * 2**n) for n in range(9)]
+    assert w.get(11) == chain.block(11)
+    assert w.get(12) == chain.block(12)
+
+
+def test_the_failure_of_an_unwanted_block_is_dropped() -> None:
+    w = window()
+    (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)
+    w.failed(fetch, "refused", 0.0)
+    w.plan([BlockRange(11, 11)], 0, 0.0)
+    assert w.failure(10) is None
+    assert w.next_retry(0.0) is None
+
+
+def test_a_block_that_l1_did_not_have_is_fetched_again_after_the_next_head() -> None:
+    w, chain = window(), FakeL1Chain(11)
+    (fetch,) = w.plan([BlockRange(10, 10)], 9, 0.0)
+    w.failed(fetch, None, 0.0)
+    assert w.plan([BlockRange(10, 10)], 9, 0.0) == []
+    w.update_head(chain.ref(chain.head), False, -1)
+    assert numbers(w.plan([BlockRange(10, 10)], 9, 0.0)) == [10]
+
+
+def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetched() -> None:
+    w, chain = window(max_bytes=10 * SIZE), FakeL1Chain(100)
+    assert fill(w, chain, BlockRange(10, 90))[:6] == [10, 11, 12, 13, 14, 15]
+    assert len(w) < 16
+    assert numbers(w.plan([BlockRange(50, 90)], 9, 0.0))[0] == 50
+    assert w.bytes == len(w) * SIZE
+
+
+def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> None:
+    w, chain = window(max_blocks=5), FakeL1Chain(100)
+    fill(w, chain, BlockRange(10, 14))
+    fill(w, chain, BlockRange(20, 22))
+    w.trim([BlockRange(20, 22)])
+    assert len(w) == 5
+    assert [n for n in range(100) if w.get(n)] == [13, 14, 20, 21, 22]
+    small, chain = window(max_blocks=2), FakeL1Chain(100)
+    fill(small, chain, BlockRange(10, 14))
+    small.trim([BlockRange(11, 14)])
+    assert small.get(11) is not None
+    assert len(small) == 2
+
+
+def test_a_block_that_does_not_link_makes_those_below_unverified() -> None:
+    w, chain = window(), FakeL1Chain(30)
+    fill(w, chain, BlockRange(10, 20))
+    chain.reorg(depth=12, length=12)
+    (fetch,) = w.plan([BlockRange(21, 21)], 1, 0.0)
+    assert w.fetched(fetch, chain.block(21), SIZE, 0.0)
+    assert all(w.get(n) is None for n in range(10, 21))
+    assert sorted(fill(w, chain, BlockRange(10, 29))) == [10, 17, 18, 19, 20, *range(22, 30)]
+    assert all(w.get(n) == chain.block(n) for n in range(10, 30))
+
+
+def test_a_reorg_costs_as_many_fetches_as_it_is_deep() -> None:
+    w, chain = window(), FakeL1Chain(80)
+    fill(w, chain, BlockRange(10, 79))
+    chain.reorg(depth=3, length=4)
+    assert w.update_head(chain.ref(chain.head), True, -1)
+    assert w.get(10) is None
+    assert sorted(fill(w, chain, BlockRange(10, 80))) == [10, 76, 77, 78, 79, 80]
+    assert all(w.get(n) == chain.block(n) for n in range(10, 81))
+
+
+def test_finalized_blocks_stay_verified() -> None:
+    w, chain = window(), FakeL1Chain(80)
+    fill(w, chain, BlockRange(10, 79))
+    chain.reorg(depth=3, length=4)
+    assert w.update_head(chain.ref(chain.head), True, 60)
+    assert w.get(60) is not None
+    assert w.get(61) is None
+
+
+def test_a_head_that_links_changes_nothing() -> None:
+    w, chain = window(), FakeL1Chain(20)
+    fill(w, chain, BlockRange(10, 19))
+    chain.extend(1)
+    assert not w.update_head(chain.ref(chain.head), False, -1)
+    assert not w.update_head(chain.ref(chain.head), True, -1)
+    assert len(w) == 10
+
+
+def test_a_lower_head_drops_the_blocks_above_it() -> None:
+    w, chain = window(), FakeL1Chain(20)
+    fill(w, chain, BlockRange(10, 19))
+    chain.reorg(depth=5, length=1)
+    assert chain.head == 15
+    w.update_head(chain.ref(chain.head), True, -1)
+    assert all(w.get(n) is None for n in range(16, 20))
+
+
+def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
+    w, chain = window(), FakeL1Chain(20)
+    (old,) = w.plan([BlockRange(18, 18)], 1, 0.0)
+    stale = chain.block(18)
+    chain.reorg(depth=3, length=4)
+    w.update_head(chain.ref(chain.head), True, -1)
+    assert not w.fetched(old, stale, SIZE, 0.0)
+    assert w.get(18) is None
+    fill(w, chain, BlockRange(18, 20))
+    assert w.get(18) == chain.block(18)
+
+
+def test_endpoints_that_contradict_each_other_lead_to_a_cool_down() -> None:
+    w, one, two = window(), FakeL1Chain(30), FakeL1Chain(30)
+    two.reorg(depth=20, length=20)
+    fetches = 0
+    now = 0.0
+    while now < 60:
+        for fetch in w.plan([BlockRange(15, 16)], 1, now):
+            chain = one if fetches % 2 else two
+            fetches += 1
+            w.fetched(fetch, chain.block(fetch.number), SIZE, now)
+        now += 0.05
+    assert fetches < 60
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject) -> None:
+    w = PrefetchWindow(data.draw(st.sampled_from([12, 900]), label="max blocks"), 1 << 30)
+    chain, now = FakeL1Chain(20), 0.0
+    running: list[tuple[Fetch, L1Block | None]] = []
+    wanted = BlockRange(data.draw(st.integers(1, 10), label="first"), 40)
+    shown = chain.ref(chain.head)
+
+    def visible() -> BlockRange:
+        return BlockRange(wanted.first, max(wanted.first, min(wanted.last, shown.number)))
+
+    for action in data.draw(st.lists(st.sampled_from("fffffgrhx"), max_size=60), label="actions"):
+        now += 0.1
+        if action == "f":
+            for fetch in w.plan([visible()], 3, now):
+                known = chain.block(fetch.number) if fetch.number <= chain.head else None
+                running.append((fetch, known))
+        elif action == "g":
+            chain.extend(data.draw(st.integers(1, 3)))
+        elif action == "r":
+            chain.reorg(data.draw(st.integers(1, 8)), data.draw(st.integers(1, 9)))
+        elif action == "h":
+            reorged = chain.hash(min(shown.number, chain.head)) != shown.hash
+            shown = chain.ref(chain.head)
+            w.update_head(shown, reorged, -1)
+        if running and action in "x":
+            fetch, found = running.pop(data.draw(st.integers(0, len(running) - 1)))
+            if found is None or data.draw(st.booleans()):
+                w.failed(fetch, "away", now)
+            else:
+                w.fetched(fetch, found, SIZE, now)
+        held = {n: block for n in range(60) if (block := w.get(n)) is not None}
+        assert all(held[n].header.parent_hash == held[n - 1].header.hash for n in held if n - 1 in held)
+        assert w.bytes == len(w) * SIZE
+        w.trim([visible()])
+
+    chain.extend(1)
+    for fetch, found in running:
+        if found is None:
+            w.failed(fetch, None, now)
+        else:
+            w.fetched(fetch, found, SIZE, now)
+    w.update_head(chain.ref(chain.head), True, -1)
+    for first in range(wanted.first, chain.head + 1):
+        for _ in range(200):
+            if w.get(first) == chain.block(first):
+                break
+            now += 1.0
+            goal = BlockRange(first, min(first + 20, chain.head))
+            for fetch in w.plan([goal], 4, now):
+                w.fetched(fetch, chain.block(fetch.number), SIZE, now)
+            w.trim([goal])
+        assert w.get(first) == chain.block(first)

@@ -1,0 +1,11 @@
+"""Layouts of the L1 attributes: what each of them has [LIN13]."""
+
+from rollup_node.stages.protocol.forks.rules import L1InfoFormat
+
+
+def test_each_layout_adds_to_the_one_before() -> None:
+    layouts = list(L1InfoFormat)
+    assert layouts == sorted(layouts)
+    assert [layout.packed for layout in layouts] == [False, True, True, True]
+    assert [layout.operator_fee for layout in layouts] == [False, False, True, True]
+    assert [layout.da_footprint for layout in layouts] == [False, False, False, True]

@@ -1,0 +1,202 @@
+"""The JSON-RPC server over real sockets [RPC2 to RPC8, RPC12 to RPC17]."""
+
+import asyncio
+import gzip
+import io
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+from aiohttp import ClientSession, web
+
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.rpc import readiness
+from rollup_node.stages.rpc.process import http_server
+from rollup_node.stages.rpc.process.http_server import HttpServer
+from tests.support.rpc_harness import RpcHarness, RunWithRpc
+
+
+def test_paths_methods_and_content_types(with_rpc: RunWithRpc) -> None:
+    """[RPC2, RPC3, RPC4, RPC6]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert await rpc.get("/") == (200, b"")
+        assert await rpc.get("/healthz") == (200, b'{"version":"v1.2.3-dev"}\n')
+        assert (await rpc.get("/healthz/"))[0] == 200
+        assert (await rpc.get("/other"))[0] == 404
+        assert (await rpc.get("/?x=1"))[0] == 415
+        for method, expected in (("PUT", 405), ("DELETE", 405), ("OPTIONS", 200)):
+            async with rpc.http.request(method, rpc.url) as response:
+                assert response.status == expected
+        assert (await rpc.post(b"{}", **{"Content-Type": "text/plain"}))[0] == 415
+        for kind in ("application/json-rpc", "application/jsonrequest", "application/json; charset=utf-8"):
+            assert (await rpc.post(b"{}", **{"Content-Type": kind}))[0] == 200
+
+    with_rpc(scenario)
+
+
+def test_bodies_are_limited_with_and_without_content_length(with_rpc: RunWithRpc) -> None:
+    """[RPC6]"""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(6):
+            yield b" " * (1024 * 1024)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert (await rpc.post(io.BytesIO(b" " * (5 * 1024 * 1024 + 1))))[0] == 413
+        assert (await rpc.post(chunks()))[0] == 413
+
+    with_rpc(scenario)
+
+
+def test_cross_origin_requests(with_rpc: RunWithRpc) -> None:
+    """[RPC5]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        headers = {
+            "Origin": "http://x",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "a, b",
+        }
+        async with rpc.http.options(rpc.url, headers=headers) as response:
+            assert response.status == 204
+            assert response.headers["Access-Control-Allow-Origin"] == "*"
+            assert response.headers["Access-Control-Allow-Methods"] == "POST"
+            assert response.headers["Access-Control-Allow-Headers"] == "a, b"
+            assert response.headers["Access-Control-Max-Age"] == "600"
+        async with rpc.http.options(rpc.url, headers={**headers, "Access-Control-Request-Method": "PUT"}) as response:
+            assert "Access-Control-Allow-Origin" not in response.headers
+        async with rpc.http.get(rpc.url + "/healthz", headers={"Origin": "http://x"}) as response:
+            assert response.headers["Access-Control-Allow-Origin"] == "*"
+
+    with_rpc(scenario)
+
+
+def test_gzip_if_the_client_accepts_it(with_rpc: RunWithRpc) -> None:
+    """[RPC5]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        async with ClientSession(auto_decompress=False) as session:
+            async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "gzip"}) as response:
+                assert response.headers["Content-Encoding"] == "gzip"
+                assert gzip.decompress(await response.read()).startswith(b'{"version"')
+            async with session.get(rpc.url + "/healthz", headers={"Accept-Encoding": "identity"}) as response:
+                assert "Content-Encoding" not in response.headers
+
+    with_rpc(scenario)
+
+
+def test_errors_and_batches(with_rpc: RunWithRpc) -> None:
+    """[RPC7, RPC12 to RPC15]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert orjson.loads((await rpc.post(b"{"))[1]) == {
+            "jsonrpc": "2.0",
+            "id": None,
+            "error": {"code": -32700, "message": "parse error"},
+        }
+        assert orjson.loads((await rpc.post(b"[]"))[1])["error"]["code"] == -32600
+        version = {"jsonrpc": "2.0", "id": "a", "method": "optimism_version"}
+        notification = {"jsonrpc": "2.0", "method": "optimism_version"}
+        batch = [version, notification, {"x": 1}, {**version, "id": 2, "method": "eth_call"}]
+        responses = orjson.loads((await rpc.post(orjson.dumps(batch)))[1])
+        assert [response["id"] for response in responses] == ["a", None, 2]
+        assert responses[0]["result"] == "v1.2.3-dev"
+        assert responses[2]["error"] == {
+            "code": -32601,
+            "message": "the method eth_call does not exist/is not available",
+        }
+        assert await rpc.post(orjson.dumps(notification)) == (200, b"")
+        assert await rpc.call("optimism_version", 1) == (-32602, "too many arguments, want at most 0")
+        assert await rpc.call("optimism_outputAtBlock", "latest") == (
+            -32602,
+            "invalid argument 0: json: cannot unmarshal hex string without 0x prefix into Go value of type "
+            "hexutil.Uint64",
+        )
+        assert b'rpc_server_requests_total{method="<unknown>",rpc="main"} 1.0' in rpc.meter.text()
+
+    with_rpc(scenario)
+
+
+def test_responses_to_a_batch_are_limited(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[RPC7]"""
+    monkeypatch.setattr(http_server, "MAX_BATCH_RESPONSE", 5_000)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "optimism_syncStatus"}
+        responses = orjson.loads((await rpc.post(orjson.dumps([request] * 20)))[1])
+        assert "result" in responses[0]
+        assert responses[-1]["error"] == {"code": -32003, "message": "response too large"}
+        assert len(responses) == 20
+
+    with_rpc(scenario)
+
+
+def test_a_call_that_takes_too_long(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[RPC8, RPC17]"""
+    monkeypatch.setattr(http_server, "CALL_SECONDS", 0.2)
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert await rpc.call("admin_stopSequencer") == (-32002, "request timed out")
+        assert await rpc.call("optimism_version") == "v1.2.3-dev"
+
+    with_rpc(scenario)
+
+
+def test_a_bug_in_a_handler_is_a_response(
+    with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[RPC16]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        monkeypatch.setattr(rpc.stage.node, "sync_status", lambda: 1 / 0)
+        assert await rpc.call("optimism_syncStatus") == (-32603, "method handler crashed")
+
+    with_rpc(scenario)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_readyz(with_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[RPC2]"""
+
+    async def scenario(rpc: RpcHarness) -> None:
+        status, body = await rpc.get("/readyz")
+        found = orjson.loads(body)
+        assert status == 503 and found["ready"] is False
+        assert "l1: no status received yet" in found["reasons"]
+        assert "engine: L2 heads not known yet" in found["reasons"]
+        await rpc.until_ready()
+        assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
+        rpc.status["blobs"].set(Health(("beacon endpoint is away",)))
+        await rpc.until(lambda: rpc.stage.node.health["blobs"] != ())
+        status, body = await rpc.get("/readyz")
+        assert status == 503 and orjson.loads(body)["reasons"] == ["blobs: beacon endpoint is away"]
+        rpc.status["blobs"].set(Health(()))
+        await rpc.until_ready()
+        monkeypatch.setattr(readiness, "STALE_SECONDS", -1.0)
+        status, body = await rpc.get("/readyz")
+        reasons = orjson.loads(body)["reasons"]
+        assert status == 503
+        assert [reason.split(":")[0] for reason in reasons] == ["l1", "blobs", "derivation", "engine"]
+        assert all(": no status for 0." in reason for reason in reasons)
+
+    with_rpc(scenario)
+
+
+def test_a_port_in_use_is_named_with_the_options_to_change() -> None:
+    async def no_handler(request: web.BaseRequest) -> web.StreamResponse:
+        raise AssertionError(request)
+
+    async def main() -> None:
+        first = HttpServer(no_handler, "metrics", "127.0.0.1", 0)
+        await first.start()
+        second = HttpServer(no_handler, "rpc", "127.0.0.1", first.port)
+        try:
+            with pytest.raises(CriticalError, match=r"cannot listen on 127\.0\.0\.1:\d+ .*rpc\.addr and rpc\.port"):
+                await second.start()
+        finally:
+            await second.close()
+            await first.close()
+
+    asyncio.run(main())

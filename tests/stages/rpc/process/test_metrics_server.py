@@ -1,0 +1,22 @@
+"""Metrics of all processes on any path [MET1]."""
+
+from pathlib import Path
+
+from tests.support.rpc_harness import RpcHarness, RunWithRpc
+
+
+def test_metrics_on_any_path(with_rpc: RunWithRpc, tmp_path: Path) -> None:
+    (tmp_path / "engine.prom").write_text("# HELP a_total A\n# TYPE a_total counter\na_total 3\n")
+    (tmp_path / "l1.prom").write_text("a_total 1\n")
+    (tmp_path / "broken.prom").write_bytes(b"\xff\xfe")
+
+    async def scenario(rpc: RpcHarness) -> None:
+        assert rpc.stage.metrics is not None
+        for path in ("/", "/metrics", "/x/y"):
+            async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.metrics.port}{path}") as response:
+                assert response.status == 200
+                assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                text = await response.text()
+        assert 'a_total{process="engine"} 3' in text and 'a_total{process="l1"} 1' in text
+
+    with_rpc(scenario, metrics_enabled=True)

@@ -1,0 +1,101 @@
+"""Parameters of JSON-RPC calls, with go-ethereum's error texts [RPC15, RPC22]."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import (
+    MAX_STRING,
+    Parser,
+    block_hash,
+    boolean,
+    ip_address,
+    parse_params,
+    quantity,
+    string,
+    subnet,
+)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ([], "missing value for required argument 0"),
+        (None, "missing value for required argument 0"),
+        ([None], "missing value for required argument 0"),
+        (["0x1", 2], "too many arguments, want at most 1"),
+        ({"a": 1}, "non-array args"),
+        ([5], "invalid argument 0: json: cannot unmarshal non-string into Go value of type hexutil.Uint64"),
+        (["latest"], "json: cannot unmarshal hex string without 0x prefix into Go value of type hexutil.Uint64"),
+        (["0x01"], "json: cannot unmarshal hex number with leading zero digits into Go value of type hexutil.Uint64"),
+        (["0x"], 'json: cannot unmarshal hex string "0x" into Go value of type hexutil.Uint64'),
+        (["0xg"], "json: cannot unmarshal invalid hex string into Go value of type hexutil.Uint64"),
+        (["0x1" + 16 * "0"], "json: cannot unmarshal hex number > 64 bits into Go value of type hexutil.Uint64"),
+    ],
+    ids=str,
+)
+def test_params_that_are_refused(params: Any, message: str) -> None:
+    with pytest.raises(JsonRpcError) as error:
+        parse_params(params, (quantity,))
+    assert error.value.code == -32602 and error.value.message.endswith(message)
+
+
+@given(st.integers(0, (1 << 64) - 1))
+def test_quantities(number: int) -> None:
+    assert parse_params([hex(number)], (quantity,)) == [number]
+    assert parse_params([""], (quantity,)) == [0], "as go-ethereum reads it"
+
+
+def test_hashes() -> None:
+    assert block_hash("0x" + "0A" * 32) == b"\x0a" * 32
+    for wrong, message in (
+        ("0x00", "hex string has length 2, want 64 for common.Hash"),
+        ("", "hex string has length 0, want 64 for common.Hash"),
+        ("0x000", "json: cannot unmarshal hex string of odd length into Go value of type common.Hash"),
+        ("00" * 32, "json: cannot unmarshal hex string without 0x prefix into Go value of type common.Hash"),
+        ("0x" + "zz" * 32, "json: cannot unmarshal invalid hex string into Go value of type common.Hash"),
+        (None, "json: cannot unmarshal non-string into Go value of type common.Hash"),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            block_hash(wrong)
+
+
+@pytest.mark.parametrize(
+    ("parser", "given", "expected"),
+    [
+        (boolean, True, True),
+        (string, "abc", "abc"),
+        (ip_address, "10.0.0.1", "10.0.0.1"),
+        (ip_address, "2001:DB8::1", "2001:db8::1"),
+        (subnet, {"IP": "10.1.2.3", "Mask": "/wAAAA=="}, "10.0.0.0/8"),
+        (subnet, {"IP": "10.1.2.3", "Mask": "/////w=="}, "10.1.2.3/32"),
+        (subnet, {"IP": "0.0.0.0", "Mask": "AAAAAA=="}, "0.0.0.0/0"),
+        (subnet, {"IP": "2001:db8::1", "Mask": "/////wAAAAAAAAAAAAAAAA=="}, "2001:db8::/32"),
+    ],
+)
+def test_parsers(parser: Parser, given: Any, expected: Any) -> None:
+    assert parse_params([given], (parser,)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("parser", "given", "message"),
+    [
+        (boolean, "true", "cannot unmarshal string into Go value of type bool"),
+        (string, 5, "cannot unmarshal number into Go value of type string"),
+        (string, "x" * (MAX_STRING + 976), "a string of 2000 letters, at most 1024"),
+        (ip_address, "localhost", "invalid IP address: localhost"),
+        (ip_address, ["10.0.0.1"], "cannot unmarshal array into Go value of type string"),
+        (subnet, "10.0.0.0/8", "cannot unmarshal string into Go value of type net.IPNet"),
+        (subnet, {"IP": "10.0.0.0"}, "cannot unmarshal null into Go value of type string"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "///"}, "the Mask is not base64"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "/wD/AA=="}, "the Mask of 10.0.0.0 is not that of a network"),
+        (subnet, {"IP": "10.0.0.0", "Mask": "/wA="}, "the Mask of 10.0.0.0 is not that of a network"),
+    ],
+)
+def test_parsers_refuse_other_values(parser: Parser, given: Any, message: str) -> None:
+    with pytest.raises(JsonRpcError) as error:
+        parse_params([given], (parser,))
+    assert error.value.code == -32602 and error.value.message.endswith(message)

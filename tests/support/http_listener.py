@@ -1,0 +1,39 @@
+"""HTTP servers on free ports of the loopback interface, for tests."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, application
+
+Methods = Mapping[str, Callable[..., Any]]
+"""JSON-RPC methods of an endpoint: functions of positional parameters."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def json_rpc_app(methods: Methods) -> web.Application:
+    """An endpoint that answers these methods."""
+    return application(JsonRpc(methods))
+
+
+def app_for_every_path(handler: Handler) -> web.Application:
+    """An application that hands every request to one handler."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    return app
+
+
+@asynccontextmanager
+async def listening(*apps: web.Application) -> AsyncIterator[tuple[str, ...]]:
+    """Serves the applications; their URLs, in the same order."""
+    async with AsyncExitStack() as stack:
+        urls = []
+        for app in apps:
+            listener = Listener(app, 0)
+            await listener.start()
+            stack.push_async_callback(listener.stop)
+            urls.append(listener.url)
+        yield tuple(urls)

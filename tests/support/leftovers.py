@@ -1,0 +1,86 @@
+"""What the processes of a test leave behind."""
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Leftovers:
+    """A folder for the processes of one test, and what they leave behind. Processes are recognised by their working
+    directory, so they are started with `cwd=leftovers.folder` and `env=leftovers.environment()`; the files they create
+    belong below the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.temporary = folder / "t"
+        self.temporary.mkdir()
+        self._shared_memory = self._in_shared_memory()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The environment for a process of the test: all temporary files go below the folder."""
+        without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+        return {**without, "TMPDIR": str(self.temporary), **more}
+
+    def processes(self) -> list[str]:
+        """The running processes of the test: pid and command line of each."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if Path(os.readlink(entry / "cwd")).is_relative_to(self.folder):
+                        title = (entry / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                        found.append(f"{entry.name} {title.decode(errors='replace')}")
+        return found
+
+    def sockets(self) -> list[str]:
+        """The Unix sockets below the folder, as the kernel lists them and as files."""
+        lines = Path("/proc/net/unix").read_text().splitlines()
+        bound = {line.split()[-1] for line in lines if str(self.folder) in line}
+        files = (Path(folder) / name for folder, _, names in os.walk(self.folder) for name in names)
+        return sorted(bound | {str(path) for path in files if path.is_socket()})
+
+    def all(self) -> list[str]:
+        """Everything that must not exist after the test."""
+        memory = [f"/dev/shm/{name}" for name in sorted(self._in_shared_memory() - self._shared_memory)]
+        temporary = [str(path) for path in self.temporary.iterdir()]
+        return [*self.processes(), *self.sockets(), *memory, *temporary]
+
+    def wait_until_gone(self, seconds: float = 20.0) -> list[str]:
+        """Waits until nothing is left; what is still there after that time."""
+        deadline = time.monotonic() + seconds
+        while (left := self.all()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
+
+    def kill(self) -> None:
+        """Kills every process of the test."""
+        for line in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(line.split()[0]), signal.SIGKILL)
+
+    @staticmethod
+    def _in_shared_memory() -> set[str]:
+        """Named shared memory of the kinds that Python programs create; that of other programs is ignored."""
+        kinds = ("rollup", "psm_", "pym-", "sem.")
+        return (
+            {name for name in os.listdir("/dev/shm") if name.startswith(kinds)} if os.path.isdir("/dev/shm") else set()
+        )
+
+
+@contextlib.contextmanager
+def watched_folder() -> Iterator[Leftovers]:
+    """A folder for processes, which is removed at the end. Fails when they have left anything."""
+    folder = Path(tempfile.mkdtemp(prefix="rn-"))
+    leftovers = Leftovers(folder)
+    try:
+        yield leftovers
+        left = leftovers.wait_until_gone()
+        assert not left, f"left behind: {left}"
+    finally:
+        leftovers.kill()
+        shutil.rmtree(folder, ignore_errors=True)

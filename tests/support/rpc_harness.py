@@ -1,0 +1,149 @@
+"""The rpc stage with buses in the place of the other processes, and an HTTP client."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack
+
+import orjson
+from aiohttp import ClientSession
+
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.messages.base import Health, Message
+from rollup_node.stages.messages.derivation import DerivationStatus
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
+from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.process.stage import RpcStage, build
+from rollup_node.stages.topology import CHANNELS
+
+L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
+L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
+ROLLUP = RollupConfig(
+    genesis=Genesis(
+        BlockId(1, b"\x01" * 32), BlockId(0, b"\x02" * 32), 5, SystemConfig(b"\x01" * 20, ZERO_HASH, ZERO_HASH, 30)
+    ),
+    block_time=2,
+    max_sequencer_drift=600,
+    seq_window_size=20,
+    channel_timeout=10,
+    l1_chain_id=900,
+    l2_chain_id=901,
+    fork_times={"regolith": 0, "canyon": 5},
+    batch_inbox=b"\x02" * 20,
+    deposit_contract=b"\x03" * 20,
+    l1_system_config=b"\x04" * 20,
+)
+
+
+class RpcOptions(TypedDict, total=False):
+    """What a test sets of RpcConfig."""
+
+    enable_admin: bool
+    metrics_enabled: bool
+    p2p: bool
+
+
+def peer_response(request: PeerRequest) -> PeerResponse:
+    """What the p2p process answers: the method and its argument, but an error to `protectPeer`."""
+    if request.method == "protectPeer":
+        return PeerResponse(request.id, b"", "no connection manager", -32000)
+    return PeerResponse(request.id, orjson.dumps([request.method, request.argument]), None, -32000)
+
+
+class RpcHarness:
+    """The rpc stage under test. `control_requests` are those that came on `engine.control`, and `on_control` makes the
+    response to one, or None for no response."""
+
+    def __init__(self, directory: Path, **options: Unpack[RpcOptions]) -> None:
+        others = ("l1", "blobs", "derivation", "engine", *(("p2p",) if options.get("p2p") else ()))
+        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys((*others, "rpc"), 1))
+        self.config = RpcConfig(
+            addr="127.0.0.1",
+            port=0,
+            enable_admin=options.get("enable_admin", True),
+            version="v1.2.3-dev",
+            metrics_enabled=options.get("metrics_enabled", False),
+            metrics_addr="127.0.0.1",
+            metrics_port=0,
+            metrics_dir=str(directory),
+            rollup=ROLLUP,
+            p2p=options.get("p2p", False),
+        )
+        self.meter = Meter("rpc")
+        self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)
+        self.status = {name: self.buses[name].publish(f"status.{name}") for name in others}
+        self.control_requests: list[Any] = []
+        self.on_control: Callable[[Any], Message | None] = lambda request: None
+        self._control = self.buses["engine"].serve("engine.control", self._answer_control)
+        if options.get("p2p"):
+            self._peers = self.buses["p2p"].serve("p2p.control", self._answer_peer_request)
+
+    def _answer_control(self, client: ProcessId, request: Message) -> None:
+        self.control_requests.append(request)
+        response = self.on_control(request)
+        if response is not None:
+            self._control.send(client, response)
+
+    def _answer_peer_request(self, client: ProcessId, request: PeerRequest) -> None:
+        self._peers.send(client, peer_response(request))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["RpcHarness"]:
+        """Runs the stage and the buses."""
+        async with pumping(self.buses), ClientSession() as self.http:
+            await self.stage.start()
+            self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
+            try:
+                yield self
+            finally:
+                await self.stage.close()
+
+    async def post(self, data: bytes | io.BytesIO | AsyncIterable[bytes], **headers: str) -> tuple[int, bytes]:
+        """Status and body of a POST to the JSON-RPC endpoint."""
+        sent = {"Content-Type": "application/json", **headers}
+        async with self.http.post(self.url + "/", data=data, headers=sent) as response:
+            return response.status, await response.read()
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body of a GET."""
+        async with self.http.get(self.url + path) as response:
+            return response.status, await response.read()
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """The result of a JSON-RPC call, or the error's code and message."""
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+        status, answer = await self.post(orjson.dumps(body))
+        assert status == 200
+        found = orjson.loads(answer)
+        return (found["error"]["code"], found["error"]["message"]) if "error" in found else found["result"]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for a condition."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def until_ready(self) -> None:
+        """Publishes the states of a node that works, and waits until `/readyz` shows it."""
+        self.status["l1"].set(L1Heads(L1, L1, L1))
+        self.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, True, True))
+        self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
+        for status in self.status.values():
+            status.set(Health(()))
+        async with asyncio.timeout(10):
+            while (await self.get("/readyz"))[0] != 200:
+                await asyncio.sleep(0.02)
+
+
+class RunWithRpc(Protocol):
+    """Runs a coroutine function with a running harness."""
+
+    def __call__(self, scenario: Callable[[RpcHarness], Awaitable[None]], **options: Unpack[RpcOptions]) -> None: ...

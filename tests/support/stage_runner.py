@@ -1,0 +1,74 @@
+"""One stage with a compute worker and buses in the place of the other processes, with or without the task runner."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.testing import pumping
+from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.stages.compute.config import ComputeConfig
+from rollup_node.stages.compute.process import stage as compute
+from rollup_node.stages.io.metrics import Meter
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.topology import CHANNELS
+
+T = TypeVar("T")
+Build = Callable[[Bus, Meter], Stage]
+ROLES = ("l1", "blobs", "derivation", "engine", "compute", "rpc")
+
+
+class StartedStage(NamedTuple):
+    """A stage whose periodic tasks nobody runs, and the buses of all roles."""
+
+    stage: Stage
+    meter: Meter
+    buses: dict[str, Bus]
+
+
+@asynccontextmanager
+async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[StartedStage]:
+    """Starts the stage that `build` makes for a role, and closes it in the end."""
+    with tempfile.TemporaryDirectory(prefix="rn-") as folder:
+        buses = Bus.for_test(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
+        meter = Meter(role)
+        compute.build(ComputeConfig(kzg=False), buses["compute"], meter)
+        stage = build(buses[role], meter)
+        async with pumping(buses):
+            await stage.start()
+            try:
+                yield StartedStage(stage, meter, buses)
+            finally:
+                await stage.close()
+
+
+@asynccontextmanager
+async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[dict[str, Bus]]:
+    """Runs a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
+    async with started_stage(role, build, roles) as (stage, meter, buses):
+        driver = Driver(stage, meter, Problems(stage, meter), role)
+        running = [asyncio.create_task(driver.run(activity)) for activity in driver.activities]
+        try:
+            yield buses
+        finally:
+            driver.stop()
+            await asyncio.wait(running, timeout=1.0)
+            for task in running:
+                task.cancel()
+            results = await asyncio.gather(*running, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+
+def run_within(seconds: float, main: Callable[[], Awaitable[T]]) -> T:
+    """Runs a coroutine function in a loop of its own. Raises TimeoutError after that many seconds."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await main()
+
+    return asyncio.run(bounded())

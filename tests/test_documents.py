@@ -1,0 +1,48 @@
+"""What the documents refer to exists: files that they link to or name, and rules that they cite."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/rules/*.md")])
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED_PATH = re.compile(r"`((?:ipc|stages|node|tools|tests|docs|docker|src)/[\w./-]*)`")
+RULE = re.compile(r'<a id="([^"]+)"></a>\*\*([A-Z]{1,3}\d+(?:\.\d+|[a-z])?)\*\*')
+CITATION = re.compile(r"\b([A-Z]{2,3}\d+)\b")
+RULES = {rule for path in ROOT.glob("docs/rules/*.md") for _, rule in RULE.findall(path.read_text())}
+PREFIXES = {re.sub(r"\d.*", "", rule) for rule in RULES}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_and_sections(document: Path) -> None:
+    missing = []
+    for link in LINK.findall(document.read_text()):
+        if "://" in link:
+            continue
+        name, _, section = link.partition("#")
+        target = document.parent / name if name else document
+        if not target.exists() or (section and section not in sections(target)):
+            missing.append(link)
+    assert missing == []
+
+
+def sections(document: Path) -> set[str]:
+    """The anchors of a document, explicit ones and those of its headings."""
+    text = document.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_named_files_and_folders_exist(document: Path) -> None:
+    paths = {path.rstrip(".") for path in NAMED_PATH.findall(document.read_text())}
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_cited_rules_are_defined(document: Path) -> None:
+    cited = {rule for rule in CITATION.findall(document.read_text()) if re.sub(r"\d.*", "", rule) in PREFIXES}
+    assert sorted(cited - RULES) == []

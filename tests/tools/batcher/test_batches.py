@@ -1,0 +1,66 @@
+"""What the encoder writes, the derivation's decoder reads back."""
+
+from random import Random
+
+import pytest
+
+from rollup_node.stages.derivation.codec.batches import SpanBatch
+from rollup_node.stages.derivation.codec.singular_batch import decode_singular
+from rollup_node.stages.derivation.codec.span_batch import SpanRules, decode_span
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.batcher.batches import BatchBlock, singular_batch, span_batch
+from rollup_node.tools.fuzz import seeds
+
+GENESIS_TIME, CHAIN_ID, BLOCK_TIME = seeds.GENESIS_TIME, seeds.CHAIN_ID, seeds.BLOCK_TIME
+RULES = SpanRules(CHAIN_ID, GENESIS_TIME, BLOCK_TIME)
+
+
+def _blocks(origins: list[int], *transactions: bytes) -> list[BatchBlock]:
+    return [
+        BatchBlock(
+            bytes([number]) * 32,
+            GENESIS_TIME + BLOCK_TIME * number,
+            BlockId(origin, bytes([origin]) * 32),
+            transactions,
+        )
+        for number, origin in enumerate(origins, 1)
+    ]
+
+
+def test_singular_batch_round_trip() -> None:
+    block = BatchBlock(b"p" * 32, 2**40, BlockId(0, b"e" * 32), (b"", b"\x02abc"))
+    decoded = decode_singular(singular_batch(block), 1)
+    assert (decoded.parent_hash, decoded.timestamp, decoded.transactions) == (b"p" * 32, 2**40, (b"", b"\x02abc"))
+    assert (decoded.epoch_number, decoded.epoch_hash) == (0, b"e" * 32)
+
+
+def _decoded_span(blocks: list[BatchBlock], parent_origin: int) -> SpanBatch:
+    decoded = decode_span(span_batch(blocks, GENESIS_TIME, parent_origin), 1, RULES)
+    assert isinstance(decoded, SpanBatch)
+    return decoded
+
+
+@pytest.mark.parametrize(
+    ("parent_origin", "origins", "first_epoch"), [(7, [7, 7, 8], 7), (6, [7, 7, 8], 7), (7, [8, 8, 8], 8), (7, [7], 7)]
+)
+def test_span_batch_carries_the_origin_of_each_block(parent_origin: int, origins: list[int], first_epoch: int) -> None:
+    decoded = _decoded_span(_blocks(origins), parent_origin)
+    assert [block.epoch_number for block in decoded.blocks()] == origins
+    assert (decoded.first_epoch, decoded.last_epoch) == (first_epoch, origins[-1])
+
+
+def test_span_batch_round_trip_of_all_transaction_types() -> None:
+    chance = Random(3)
+    transactions = tuple(seeds.transaction(chance) for _ in range(60))
+    assert {raw[0] if raw[0] < 0x80 else 0 for raw in transactions} == set(seeds.KINDS)
+    blocks = _blocks([7, 8], *transactions)
+    decoded = _decoded_span(blocks, 7)
+    assert [block.transactions for block in decoded.blocks()] == [transactions, transactions]
+    assert [block.timestamp for block in decoded.blocks()] == [block.timestamp for block in blocks]
+    assert (decoded.parent_check, decoded.origin_check) == (bytes([1]) * 20, bytes([8]) * 20)
+
+
+@pytest.mark.parametrize("raw", [b"\x03\xc0", b"\x7e\xc0"])
+def test_span_batch_refuses_other_transaction_types(raw: bytes) -> None:
+    with pytest.raises(ValueError, match=f"type {raw[0]}"):
+        span_batch(_blocks([7], raw), GENESIS_TIME, 7)

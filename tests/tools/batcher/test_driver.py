@@ -1,0 +1,202 @@
+"""The batcher between an embedded L1, an embedded engine and a node's sync status."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
+from rollup_node.stages.derivation.codec.channel_body import read_batches
+from rollup_node.stages.derivation.codec.frames import parse_frames
+from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.protocol.blob_codec import decode_blob
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.batcher.channel_config import ChannelConfig
+from rollup_node.tools.batcher.channel_manager import SAFE_TIMEOUT
+from rollup_node.tools.batcher.channels import Compression
+from rollup_node.tools.batcher.driver import BatcherConfig, BatchSubmitter, parse_arguments
+from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.files import BATCHER_KEY, INBOX, l1_genesis, rollup_json
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.settings import parse
+from tests.support.http_listener import json_rpc_app, listening
+from tests.support.l2_test_chain import START, L2TestChain
+
+SPAN_BLOBS = ChannelConfig(True, True, Compression.BROTLI)
+SINGULAR_CALLDATA = ChannelConfig(False, False, Compression.ZLIB)
+
+
+class BatcherHarness:
+    """The chains that the batcher works between; `step` polls once."""
+
+    def __init__(self, tmp_path: Path, channel: ChannelConfig) -> None:
+        self.l2 = L2TestChain("jovian")
+        self.engine = self.l2.backend()
+        self.l1 = L1Backend(l1_genesis(START), 2)
+        genesis = self.engine.chain.genesis
+        text = json.dumps(rollup_json(parse(()), to_hex(self.l1.chain.genesis.hash), to_hex(genesis.hash), START))
+        self.rollup = parse_rollup_config(text.encode()).config
+        self.safe = genesis
+        self.state_file = tmp_path / "batcher.json"
+        self.channel = channel
+
+    def mine(self) -> None:
+        self.l1.mine(self.l1.chain.head.header.timestamp + 2)
+
+    def extend(self, count: int) -> None:
+        """Adds L2 blocks with a transaction each."""
+        for _ in range(count):
+            number = self.engine.chain.head.number
+            self.l2.extend(self.engine, self.l2.transfer(0, number))
+
+    def status(self) -> dict[str, Any]:
+        heads = {"safe_l2": self.safe, "unsafe_l2": self.engine.chain.head}
+        return {name: {"number": block.number, "hash": to_hex(block.hash)} for name, block in heads.items()}
+
+    def run(self, scenario: Callable[[BatchSubmitter], Coroutine[Any, Any, None]]) -> None:
+        """Runs a scenario with a submitter that is connected to both chains."""
+
+        async def connected() -> None:
+            methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
+            node_methods = {"optimism_syncStatus": self.status}
+            async with listening(*map(json_rpc_app, (*methods, node_methods))) as (l1, engine, node):
+                config = BatcherConfig(l1, engine, node, self.rollup, BATCHER_KEY, self.channel, self.state_file)
+                submitter = BatchSubmitter(config)
+                try:
+                    await scenario(submitter)
+                finally:
+                    await submitter.close()
+
+        asyncio.run(connected())
+
+    def batches(self) -> list[SingularBatch | SpanBatch]:
+        """The batches in the inbox transactions of the L1 head."""
+        data: list[bytes] = []
+        for entry in self.l1.chain.head.executed:
+            body = entry.transaction.body
+            assert (body.to, entry.transaction.sender) == (INBOX, BATCHER_KEY.address)
+            if body.data:
+                data.append(body.data)
+        slot = self.l1.chain.head.number
+        data += [decode_blob(blob.content) for _, blob in self.l1.blobs_at(slot) or ()]
+        channel = b""
+        for item in data:
+            frames = parse_frames(item)
+            assert isinstance(frames, list)
+            channel += b"".join(frame.data for frame in frames)
+        rules = SpanRules(self.rollup.l2_chain_id, self.rollup.genesis.l2_time, self.rollup.block_time)
+        found = read_batches(channel, 1_000_000, True, rules)
+        return [batch for batch in found if isinstance(batch, SingularBatch | SpanBatch)]
+
+
+@pytest.mark.parametrize("channel", [SPAN_BLOBS, SINGULAR_CALLDATA], ids=["span blobs", "singular calldata"])
+def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelConfig) -> None:
+    harness = BatcherHarness(tmp_path, channel)
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        await submitter.step()
+        harness.extend(3)
+        await submitter.step()
+        assert submitter.channels == 1
+        await submitter.step()
+        assert submitter.channels == 1, "one channel per L1 block"
+        harness.mine()
+        batches = harness.batches()
+        if channel.spans:
+            (span,) = batches
+            assert isinstance(span, SpanBatch) and span.block_count == 3
+            assert len(span.transactions) == 3
+        else:
+            assert [len(batch.transactions) for batch in batches] == [1, 1, 1]
+        await submitter.step()
+        assert submitter.channels == 1, "no new blocks"
+        harness.extend(1)
+        await submitter.step()
+        assert submitter.channels == 2
+        harness.mine()
+        assert len(harness.batches()) == 1
+
+    harness.run(scenario)
+    state = json.loads(harness.state_file.read_text())
+    assert (state["channels"], state["restarts"]) == (2, 0)
+    assert state["blobs"] == (2 if channel.blobs else 0)
+
+
+def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        harness.extend(2)
+        await submitter.step()
+        (pending,) = [transaction for transaction in harness.l1.pool.ready(0, lambda address: 0)]
+        harness.l1.pool.remove([pending])
+        harness.mine()
+        await submitter.step()
+        await submitter.step()
+        assert submitter.channels == 2
+        harness.mine()
+        assert len(harness.batches()) == 2
+
+    harness.run(scenario)
+    assert "restarting from the safe head" in capsys.readouterr().out
+
+
+def test_a_channel_that_does_not_become_safe_is_posted_again(tmp_path: Path) -> None:
+    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        harness.extend(1)
+        await submitter.step()
+        for _ in range(SAFE_TIMEOUT + 1):
+            harness.mine()
+        await submitter.step()
+        await submitter.step()
+        assert submitter.channels == 2
+
+    harness.run(scenario)
+
+
+def test_a_reorg_of_the_unsafe_chain_restarts_from_the_safe_head(tmp_path: Path) -> None:
+    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
+
+    async def scenario(submitter: BatchSubmitter) -> None:
+        harness.mine()
+        harness.extend(2)
+        await submitter.step()
+        harness.mine()
+        harness.engine.set_head(harness.engine.chain.genesis)
+        harness.l2.extend(harness.engine, harness.l2.transfer(1, 0))
+        harness.extend(0)
+        for key in (2, 3):
+            harness.l2.extend(harness.engine, harness.l2.transfer(key, 0))
+        await submitter.step()
+        assert submitter.channels == 1
+        await submitter.step()
+        assert submitter.channels == 2
+        harness.mine()
+        assert len(harness.batches()) == 3
+
+    harness.run(scenario)
+
+
+def test_arguments(tmp_path: Path) -> None:
+    harness = BatcherHarness(tmp_path, SPAN_BLOBS)
+    rollup, key = tmp_path / "rollup.json", tmp_path / "key"
+    rollup.write_text(json.dumps(rollup_json(parse(()), to_hex(bytes(32)), to_hex(bytes(32)), START)))
+    key.write_text("0x" + BATCHER_KEY.secret.hex() + "\n")
+    required = ["--l1=a", "--engine=b", "--node=c", f"--rollup={rollup}", f"--key-file={key}"]
+    config = parse_arguments(required)
+    assert (config.l1, config.engine, config.node, config.key) == ("a", "b", "c", BATCHER_KEY)
+    assert config.channel == SPAN_BLOBS and config.state_file is None
+    assert config.rollup.batch_inbox == harness.rollup.batch_inbox
+    other = parse_arguments([*required, "--batch=singular", "--da=calldata", "--compression=zlib"])
+    assert other.channel == SINGULAR_CALLDATA

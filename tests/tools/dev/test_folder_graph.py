@@ -1,0 +1,139 @@
+"""The folder graph: what counts as an import, cycles, levels, and the command."""
+
+import ast
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.dev.folder_graph import (
+    Graph,
+    cycles,
+    folder_graph,
+    folder_of,
+    imported_names,
+    levels,
+    main,
+    module_graph,
+    modules,
+)
+
+
+def _write(root: Path, files: Mapping[str, str]) -> Path:
+    """Writes modules by their path; the root."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """node/start imports stages/engine/core, which imports ipc/wire; ipc has a module of its own."""
+    return _write(
+        tmp_path,
+        {
+            "ipc/clock.py": "import time\n",
+            "ipc/wire/codec.py": "from rollup_node.ipc import clock\n",
+            "stages/engine/core.py": "def run():\n    from rollup_node.ipc.wire import codec\n",
+            "stages/engine/state.py": "",
+            "node/start.py": "import rollup_node.stages.engine.core\nfrom rollup_node.stages.engine import state\n",
+        },
+    )
+
+
+def _graph(**edges: str) -> Graph:
+    return {node: frozenset(targets) for node, targets in edges.items()}
+
+
+def test_imports_in_functions_count() -> None:
+    tree = ast.parse("import a.b\ndef f():\n    from c.d import e, f as g\n")
+    assert imported_names(tree) == {"a.b", "c.d", "c.d.e", "c.d.f"}
+
+
+def test_modules_and_their_imports(tree: Path) -> None:
+    known = modules(tree)
+    assert set(known) == {"ipc.clock", "ipc.wire.codec", "stages.engine.core", "stages.engine.state", "node.start"}
+    graph = module_graph(known)
+    assert graph["node.start"] == {"stages.engine.core", "stages.engine.state"}
+    assert graph["stages.engine.core"] == {"ipc.wire.codec"}
+    assert graph["ipc.clock"] == frozenset()
+
+
+def test_packages_go_by_their_folder(tmp_path: Path) -> None:
+    known = modules(_write(tmp_path, {"ipc/__init__.py": "", "ipc/wire.py": "import rollup_node.ipc\n"}))
+    assert {name: folder_of(name, known) for name in known} == {"ipc": "ipc", "ipc.wire": "ipc"}
+    assert module_graph(known)["ipc.wire"] == frozenset()
+
+
+def test_folders_and_levels(tree: Path) -> None:
+    graph = folder_graph(modules(tree))
+    assert graph["stages/engine"] == {"ipc/wire"}
+    assert cycles(graph) == []
+    assert levels(graph) == [["node"], ["stages/engine"], ["ipc/wire"], ["ipc"]]
+
+
+def test_a_level_is_above_all_that_is_imported() -> None:
+    graph = _graph(a="bc", b="d", c="", d="", e="c")
+    assert levels(graph) == [["a"], ["b", "e"], ["c", "d"]]
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        (_graph(a="b", b="a"), [["a", "b"]]),
+        (_graph(a="b", b="c", c="a", d="a"), [["a", "b", "c"]]),
+        (_graph(a="b", b="ac", c="d", d="c"), [["c", "d"], ["a", "b"]]),
+        (_graph(a="bc", b="c", c=""), []),
+    ],
+)
+def test_cycles(graph: Graph, expected: list[list[str]]) -> None:
+    assert cycles(graph) == expected
+    if expected:
+        with pytest.raises(ValueError, match="cycle"):
+            levels(graph)
+
+
+def test_the_command_prints_levels(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([], tree) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "level  3  node",
+        "level  2  stages/engine",
+        "level  1  ipc/wire",
+        "level  0  ipc",
+        "4 folders on 4 levels, no cycles",
+    ]
+
+
+def test_the_command_prints_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--imports"], tree) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["level 3", "  node", "      imports stages/engine"]
+    assert lines[-1] == "4 folders on 4 levels, no cycles"
+
+
+def test_the_command_shows_one_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stages/engine/"], tree) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "stages/engine",
+        "  imports     ipc/wire",
+        "  imported by node",
+    ]
+    assert main(["stages/none"], tree) == 1
+    assert "no folder stages/none" in capsys.readouterr().err
+
+
+def test_the_command_fails_on_a_cycle_and_names_its_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(tree, {"ipc/wire/frames.py": "from rollup_node.stages.engine.state import State\n"})
+    assert main([], tree) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "folders import each other in a cycle: ipc/wire, stages/engine",
+        "  ipc.wire.frames imports stages.engine.state",
+        "  stages.engine.core imports ipc.wire.codec",
+    ]
+
+
+def test_the_project_has_no_cycle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "no cycles" in capsys.readouterr().out

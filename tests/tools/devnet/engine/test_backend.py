@@ -1,0 +1,71 @@
+"""The engine's chain: building blocks, filling them from the pool, executing payloads, following heads."""
+
+import msgspec
+import pytest
+
+from rollup_node.stages.protocol.block_hash import payload_block_hash
+from rollup_node.tools.devnet.engine.backend import payload_of
+from rollup_node.tools.devnet.engine.execution import InvalidBlock
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction
+from tests.support.l2_test_chain import L2TestChain
+
+
+@pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
+def test_another_engine_accepts_a_built_block(newest: str) -> None:
+    l2 = L2TestChain(newest)
+    builder, checker = l2.backend(), l2.backend()
+    block = l2.extend(builder, l2.deposit(b"\xee" * 20, b"\xdd" * 20, mint=7), l2.transfer(0, 0, value=1))
+    payload = payload_of(block)
+    assert payload_block_hash(payload) == block.hash
+    assert checker.check(checker.chain.head, payload).hash == block.hash
+
+
+@pytest.mark.parametrize("field", ["state_root", "receipts_root", "gas_used", "base_fee", "withdrawals_root"])
+def test_a_payload_that_differs_from_its_execution_is_invalid(field: str) -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    payload = payload_of(l2.extend(l2.backend(), l2.transfer(0, 0)))
+    value = getattr(payload, field)
+    wrong = msgspec.structs.replace(payload, **{field: value + 1 if isinstance(value, int) else b"\x11" * 32})
+    wrong = msgspec.structs.replace(wrong, block_hash=payload_block_hash(wrong))
+    with pytest.raises(InvalidBlock, match=field):
+        backend.check(backend.chain.head, wrong)
+
+
+def test_blocks_are_filled_from_the_pool_in_nonce_order() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    for raw in (l2.transfer(0, 1), l2.transfer(0, 0), l2.transfer(1, 1), l2.transfer(2, 0)):
+        backend.send(raw)
+    execution = backend.begin(backend.chain.head, l2.attributes(backend.chain.head.header, pool=True))
+    backend.fill(execution)
+    block = execution.seal()
+    signed = [entry.transaction for entry in block.executed if isinstance(entry.transaction, SignedTransaction)]
+    sent = [(transaction.sender, transaction.body.nonce) for transaction in signed]
+    assert len(sent) == len(block.executed) - 1
+    keys = [key.address for key in l2.keys]
+    assert sorted(sent) == sorted([(keys[0], 0), (keys[0], 1), (keys[2], 0)])
+    assert sent.index((keys[0], 0)) < sent.index((keys[0], 1))
+    backend.chain.insert(block)
+    backend.set_head(block)
+    assert len(backend.pool) == 1
+    backend.set_head(backend.chain.genesis)
+    assert len(backend.pool) == 4
+
+
+def test_the_pool_refuses_invalid_transactions() -> None:
+    l2 = L2TestChain()
+    backend = l2.backend()
+    l2.extend(backend, l2.transfer(0, 0))
+    for raw, error in (
+        (l2.transfer(0, 0), "nonce too low"),
+        (b"\x02\xc0", "malformed"),
+        (l2.deposit(b"\xee" * 20, b"\xdd" * 20), "type"),
+    ):
+        with pytest.raises(InvalidTransaction, match=error):
+            backend.send(raw)
+    backend.send(l2.transfer(0, 1))
+    with pytest.raises(InvalidTransaction, match="already known"):
+        backend.send(l2.transfer(0, 1))
+    with pytest.raises(InvalidTransaction, match="underpriced"):
+        backend.send(l2.transfer(0, 1, value=3))

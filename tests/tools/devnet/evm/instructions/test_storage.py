@@ -1,0 +1,68 @@
+"""Storage, transient storage and log instructions."""
+
+import pytest
+
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from tests.support.evm_programs import CONTRACT, GAS, result_of, run_code
+
+SSTORE_0 = "5f55"
+
+
+def state_with(value: int) -> State:
+    """A state whose contract has a value in slot 0."""
+    state = State(StateDatabase())
+    state.set_nonce(CONTRACT, 1)
+    state.set_storage(CONTRACT, 0, value)
+    state.commit()
+    return state
+
+
+@pytest.mark.parametrize(
+    ("original", "values", "gas", "refund"),
+    [
+        (0, [1], 22_100, 0),
+        (0, [0], 2_200, 0),
+        (1, [2], 5_000, 0),
+        (1, [0], 5_000, 4_800),
+        (1, [0, 1], 5_100, 2_800),
+        (1, [0, 2], 5_100, 0),
+        (0, [1, 0], 22_200, 19_900),
+        (1, [2, 1], 5_100, 2_800),
+        (1, [1], 2_200, 0),
+    ],
+)
+def test_sstore_gas_and_refund(original: int, values: list[int], gas: int, refund: int) -> None:
+    frame = run_code("".join(f"60{value:02x}" + SSTORE_0 for value in values), state=state_with(original))
+    assert GAS - frame.gas - len(values) * 5 == gas
+    assert frame.state.refund == refund
+    assert frame.state.storage(CONTRACT, 0) == values[-1]
+
+
+def test_sstore_needs_more_gas_than_the_stipend() -> None:
+    assert "call stipend" in run_code("6001" + SSTORE_0, gas=2305).error
+    assert run_code("6001" + SSTORE_0, gas=2306).error == "out of gas"
+
+
+def test_sload_is_cheaper_when_warm() -> None:
+    assert GAS - run_code("5f545f54").gas == 2 + 2100 + 2 + 100
+    assert result_of("5f54", state=state_with(9)) == 9
+
+
+def test_transient_storage_lasts_for_the_transaction() -> None:
+    state = state_with(0)
+    assert result_of("602a5f5d" + "5f5c", state=state) == 42
+    assert GAS - run_code("602a5f5d" + "5f5c").gas == 3 + 2 + 100 + 2 + 100
+    assert result_of("5f5c", state=state) == 0
+
+
+def test_logs() -> None:
+    frame = run_code("60ff5f53" + "60076006" + "6001" + "5f" + "a2")
+    (log,) = frame.state.logs
+    assert (log.address, log.data) == (CONTRACT, b"\xff")
+    assert log.topics == ((6).to_bytes(32, "big"), (7).to_bytes(32, "big"))
+    assert GAS - run_code("60205fa0").gas == 3 + 2 + 375 + 8 * 32 + 3
+
+
+@pytest.mark.parametrize("code", ["60016000" + "55", "60016000" + "5d", "5f5fa0"])
+def test_a_static_call_writes_nothing(code: str) -> None:
+    assert run_code(code, is_static=True).error == "write protection"

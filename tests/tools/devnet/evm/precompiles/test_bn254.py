@@ -1,0 +1,31 @@
+"""The alt_bn128 precompiles by known results."""
+
+import pytest
+
+from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
+from rollup_node.tools.devnet.evm.precompiles.bn254 import add, multiply, pairing, pairing_gas
+from tests.support.precompile_vectors import PrecompileVector, vectors_of
+
+
+@pytest.mark.parametrize("vector", vectors_of(0x06, 0x07, 0x08), ids=lambda each: each.name)
+def test_known_results(vector: PrecompileVector) -> None:
+    vector.check()
+
+
+def test_short_input_is_zero_padded() -> None:
+    assert add(b"") == multiply(b"") == bytes(64)
+    generator = (1).to_bytes(32, "big") + (2).to_bytes(32, "big")
+    assert add(generator) == generator
+    assert multiply(generator + bytes(31) + b"\x01") == generator
+
+
+@pytest.mark.parametrize("data", [b"\xff" * 64, (1).to_bytes(32, "big") * 2])
+def test_points_off_the_curve_halt(data: bytes) -> None:
+    with pytest.raises(ExceptionalHalt):
+        add(data)
+
+
+def test_a_pairing_takes_whole_pairs() -> None:
+    assert pairing_gas(bytes(192 * 2)) == 45_000 + 2 * 34_000
+    with pytest.raises(ExceptionalHalt, match="pairs"):
+        pairing(bytes(191))

@@ -1,0 +1,85 @@
+"""The command: results, exit codes and --prepare."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.devnet import cli
+from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.run import RunResult
+from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.view import View
+
+EQUAL = RunResult(
+    blocks=31,
+    safe=30,
+    finalized=26,
+    output_roots_equal=True,
+    seconds=40.5,
+    processes={"sequencer": []},
+    first_difference=None,
+    first_safe_seconds=12.3,
+)
+DIFFERENT = RunResult(8, 30, 26, False, 40.5, {}, 7, 12.3)
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, outcome: RunResult | BaseException, *flags: str) -> int:
+    """The exit code of the command when the run has this outcome."""
+
+    async def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(cli, "run", run)
+    return cli.main(flags)
+
+
+def test_equal_output_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(monkeypatch, EQUAL) == 0
+    assert capsys.readouterr().out == (
+        "31 blocks, output roots equal on all nodes; safe 30, finalized 26; "
+        "first safe block after 12.3 s, 40.5 s in all\n"
+    )
+
+
+def test_different_output_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(monkeypatch, DIFFERENT) == 1
+    assert "output roots DIFFER first at block 7" in capsys.readouterr().out
+
+
+def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(monkeypatch, EQUAL, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "blocks": 31,
+        "safe": 30,
+        "finalized": 26,
+        "output_roots_equal": True,
+        "seconds": 40.5,
+        "processes": {"sequencer": []},
+    }
+
+
+def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(monkeypatch, ProgramExited("batcher exited")) == 1
+    assert run_with(monkeypatch, EQUAL, "--blocks", "0") == 1
+    assert run_with(monkeypatch, KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err.splitlines() == [
+        "error: batcher exited",
+        "error: --blocks: must be at least 1, not 0",
+        "interrupted before the output roots were compared",
+    ]
+
+
+def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "net"
+    assert cli.main(["--prepare", "--data-dir", str(directory)]) == 0
+    assert {"l1-genesis.json", "l2-genesis.json", "jwt.txt", "l1-chain-config.json"} <= {
+        path.name for path in directory.iterdir()
+    }
+    genesis = [json.loads((directory / f"{layer}-genesis.json").read_text()) for layer in ("l1", "l2")]
+    assert genesis[0]["timestamp"] == genesis[1]["timestamp"]
+    assert capsys.readouterr().out.startswith("wrote l1-genesis.json, l2-genesis.json and jwt.txt into ")
+    assert cli.main(["--prepare"]) == 1
+    assert "give the --data-dir to write into" in capsys.readouterr().err

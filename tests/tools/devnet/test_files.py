@@ -1,0 +1,76 @@
+"""The files of a local network."""
+
+import json
+from pathlib import Path
+
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.l1_chains import parse_l1_chain
+from rollup_node.tools.devnet.evm.state import State
+from rollup_node.tools.devnet.files import (
+    DEV_KEYS,
+    L1_CHAIN_ID,
+    L2_CHAIN_ID,
+    SIGNER_KEY,
+    SIGNER_SLOT,
+    SYSTEM_CONFIG,
+    NetworkFiles,
+    dependency_set,
+    l1_chain_config,
+    l1_genesis,
+    rollup_json,
+    write_json,
+    write_secrets,
+)
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.settings import parse
+
+
+def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
+    files = NetworkFiles(tmp_path)
+    write_secrets(files, ("sequencer", "verifier"))
+    paths = [files.jwt, files.batcher_key, files.peer_key("sequencer"), files.peer_key("verifier")]
+    contents = [path.read_text() for path in paths]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
+    assert all(len(text.strip()) == 64 for text in contents) and len(set(contents)) == 4
+    write_secrets(files, ("sequencer", "verifier", "verifier-2"))
+    assert [path.read_text() for path in paths] == contents
+    assert files.peer_key("verifier-2").exists()
+
+
+def test_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "network.json"
+    write_json(path, {"a": 1})
+    write_json(path, {"b": 2})
+    assert json.loads(path.read_text()) == {"b": 2}
+    assert [each.name for each in tmp_path.iterdir()] == ["network.json"]
+
+
+def test_the_l1_genesis_has_funds_and_the_block_signer() -> None:
+    backend = L1Backend(l1_genesis(1_700_000_000), 2)
+    state = State(backend.store, backend.chain.genesis.header.state_root)
+    assert all(state.balance(key.address) == 10**22 for key in DEV_KEYS)
+    signer = state.storage(SYSTEM_CONFIG, int.from_bytes(SIGNER_SLOT, "big"))
+    assert signer == int.from_bytes(SIGNER_KEY.address, "big")
+
+
+def test_the_l1_chain_config_is_one_that_the_node_reads() -> None:
+    chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
+    assert chain is not None
+
+
+def test_the_rollup_config_is_one_that_the_node_reads() -> None:
+    settings = parse(["--fork", "karst=30", "--l2-block-time", "2"])
+    text = json.dumps(rollup_json(settings, to_hex(b"\x01" * 32), to_hex(b"\x02" * 32), 1000))
+    config = parse_rollup_config(text.encode()).config
+    assert (config.l1_chain_id, config.l2_chain_id, config.block_time) == (L1_CHAIN_ID, L2_CHAIN_ID, 2)
+    assert (config.genesis.l1.hash, config.genesis.l2.hash, config.genesis.l2_time) == (
+        b"\x01" * 32,
+        b"\x02" * 32,
+        1000,
+    )
+    assert (config.fork_times["jovian"], config.fork_times["karst"]) == (0, 1030)
+
+
+def test_the_dependency_set_is_the_chain_itself() -> None:
+    assert dependency_set() == {"dependencies": {"901": {}}}

@@ -1,0 +1,46 @@
+"""P2P options of the nodes: loopback only, with the sequencer as static peer and bootnode."""
+
+from pathlib import Path
+
+import pytest
+
+from rollup_node.stages.p2p.identity.multiaddr import parse_multiaddr
+from rollup_node.tools.devnet.files import NetworkFiles, write_secrets
+from rollup_node.tools.devnet.peering import address, bootnode, identity, peer_options
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> NetworkFiles:
+    files = NetworkFiles(tmp_path)
+    write_secrets(files, ("sequencer", "verifier"))
+    return files
+
+
+def test_addresses(files: NetworkFiles) -> None:
+    own = identity(files, "sequencer")
+    multiaddress = address(files, "sequencer", 9000)
+    assert multiaddress.startswith("/ip4/127.0.0.1/tcp/9000/p2p/16Uiu2HA")
+    assert parse_multiaddr(multiaddress)
+    assert own.peer_id == identity(files, "sequencer").peer_id != identity(files, "verifier").peer_id
+    enode = bootnode(files, "sequencer", 9000)
+    assert enode.startswith("enode://") and enode.endswith("@127.0.0.1:9000")
+    assert len(enode) == len("enode://") + 128 + len("@127.0.0.1:9000")
+
+
+def test_the_sequencer_signs_and_knows_nobody(files: NetworkFiles) -> None:
+    options = peer_options(files, "sequencer", 9000, 9000)
+    assert "p2p.sequencer.key" in options
+    assert "p2p.static" not in options and "p2p.bootnodes" not in options
+
+
+def test_a_verifier_knows_the_sequencer(files: NetworkFiles) -> None:
+    options = peer_options(files, "verifier", 9001, 9000)
+    assert options["p2p.static"] == address(files, "sequencer", 9000)
+    assert options["p2p.bootnodes"] == bootnode(files, "sequencer", 9000)
+    assert "p2p.sequencer.key" not in options
+
+
+@pytest.mark.parametrize("name", ["sequencer", "verifier"])
+def test_no_packet_leaves_the_loopback_interface(files: NetworkFiles, name: str) -> None:
+    options = peer_options(files, name, 9001, 9000)
+    assert (options["p2p.listen.ip"], options["p2p.netrestrict"]) == ("127.0.0.1", "127.0.0.0/8")

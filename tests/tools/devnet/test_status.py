@@ -1,0 +1,83 @@
+"""The status of a network: heads, peers, L1, batches and memory."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.protocol.jsonrpc_codes import SERVER_ERROR
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, StatusPoller, memory_of, read_processes
+from tests.support.http_listener import json_rpc_app, listening
+
+HASH = "0x" + "11" * 32
+
+
+def heads(unsafe_hash: str = HASH) -> dict[str, Any]:
+    numbers = {"unsafe_l2": 9, "safe_l2": 7, "finalized_l2": 5}
+    return {name: {"number": number, "hash": unsafe_hash} for name, number in numbers.items()}
+
+
+def poll(root: Path, *, l1: bool = True, unsafe_hash: str = HASH, peers: bool = True) -> NetworkStatus:
+    """The status of an L1 and a node that is called `verifier`."""
+
+    def peer_stats() -> dict[str, int]:
+        if not peers:
+            raise JsonRpcError(SERVER_ERROR, "p2p is disabled")
+        return {"connected": 3}
+
+    async def run() -> NetworkStatus:
+        methods = {"optimism_syncStatus": lambda: heads(unsafe_hash), "opp2p_peerStats": peer_stats}
+        l1_methods = {"eth_blockNumber": lambda: "0x10"} if l1 else {}
+        async with listening(json_rpc_app(l1_methods), json_rpc_app(methods)) as (l1_url, node):
+            poller = StatusPoller(l1_url, {"verifier": node}, root)
+            try:
+                return await poller.poll()
+            finally:
+                await poller.close()
+
+    return asyncio.run(run())
+
+
+def test_heads_peers_and_l1(tmp_path: Path) -> None:
+    status = poll(tmp_path)
+    assert status.l1_head == 16
+    assert status.nodes == {"verifier": NodeHeads(9, 7, 5, 3)}
+    assert (status.processes, status.batches) == ({"verifier": []}, {})
+
+
+def test_what_does_not_answer_is_unknown(tmp_path: Path) -> None:
+    status = poll(tmp_path, l1=False, peers=False)
+    assert status.l1_head is None
+    assert status.nodes == {"verifier": NodeHeads(9, 7, 5, None)}
+
+
+def test_a_node_without_heads_is_starting(tmp_path: Path) -> None:
+    assert poll(tmp_path, unsafe_hash="0x" + "00" * 32).nodes == {"verifier": None}
+
+
+def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
+    (tmp_path / "verifier").mkdir()
+    entries = [
+        {"role": "l1", "copy": 0, "pid": os.getpid(), "incarnation": 2},
+        {"role": "compute", "copy": 0, "pid": os.getpid(), "incarnation": 1},
+        {"role": "compute", "copy": 1, "pid": 1 << 30, "incarnation": 1},
+    ]
+    (tmp_path / "verifier" / "processes.json").write_text(json.dumps(entries))
+    (tmp_path / "batcher.json").write_text('{"channels": 4}')
+    status = poll(tmp_path)
+    assert status.batches == {"channels": 4}
+    assert [process.role for process in status.processes["verifier"]] == ["l1", "compute-0", "compute-1"]
+    assert [process.memory > 0 for process in status.processes["verifier"]] == [True, True, False]
+
+
+def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "processes.json"
+    path.write_text("[{")
+    assert read_processes(path) == []
+
+
+def test_memory_of_a_process() -> None:
+    assert 5 < memory_of(os.getpid()) < 5000
+    assert memory_of(1 << 30) == 0.0

@@ -1,0 +1,235 @@
+"""The batcher program: reads the sequencer's unsafe blocks and posts them to L1 until a signal stops it."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rollup_node.stages.blobs.kzg import load_setup
+from rollup_node.stages.io.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.batcher.batches import singular_batch, span_batch
+from rollup_node.tools.batcher.blocks import L2Block, parse_block
+from rollup_node.tools.batcher.channel_config import ChannelConfig, supported_config
+from rollup_node.tools.batcher.channel_manager import ChannelManager, SubmittedChannel
+from rollup_node.tools.batcher.channels import (
+    CHANNEL_ID_BYTES,
+    MAX_BLOB_DATA,
+    Compression,
+    batcher_data,
+    channel_body,
+    encode_blob,
+    frames,
+)
+from rollup_node.tools.batcher.signing import Fees, Key, blob_transaction, dynamic_fee_transaction
+
+CALLDATA_FRAME_BYTES = 60_000
+BLOBS_PER_TRANSACTION = 6
+GWEI = 10**9
+FEES = Fees(tip=2 * GWEI, cap=200 * GWEI, blob_cap=200 * GWEI)
+BASE_GAS = 21_000
+CALLDATA_GAS_PER_BYTE = 40
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class BatcherConfig:
+    """Endpoints, the chain, the signing key and the wanted channel configuration."""
+
+    l1: str
+    engine: str
+    node: str
+    rollup: RollupConfig
+    key: Key
+    channel: ChannelConfig
+    state_file: Path | None
+
+
+class BatchSubmitter:
+    """The I/O around `ChannelManager`: reads from L1, the engine and the node, and sends transactions to L1."""
+
+    def __init__(self, config: BatcherConfig) -> None:
+        self._config = config
+        self._l1 = JsonRpcClient(config.l1)
+        self._engine = JsonRpcClient(config.engine)
+        self._node = JsonRpcClient(config.node)
+        self._manager = ChannelManager()
+        self._chain_id = 0
+        self.channels = 0
+        self.blobs = 0
+
+    async def run(self) -> None:
+        """Polls and posts until cancelled; a failed request is repeated at the next poll."""
+        while True:
+            try:
+                await self.step()
+            except (EndpointError, RpcFailure) as error:
+                _print(f"request failed, retrying: {error}")
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def step(self) -> None:
+        """One poll: follows the safe head, and submits a channel where there are blocks for one.
+
+        Raises EndpointError or RpcFailure when an endpoint does not answer."""
+        status = await self._node.call("optimism_syncStatus")
+        safe, unsafe = status["safe_l2"], status["unsafe_l2"]
+        if int(unsafe["hash"], 16) == 0:
+            return
+        self._manager.update_safe_head(safe["number"], bytes.fromhex(safe["hash"][2:]))
+        head = await self._l1.call("eth_getBlockByNumber", "latest", False)
+        l1_head, l1_time = int(head["number"], 16), int(head["timestamp"], 16)
+        if self._manager.timed_out(l1_head) or await self._transaction_lost():
+            _print("submitted channel timed out or left L1, restarting from the safe head")
+            self._manager.restart()
+            return
+        numbers = self._manager.next_blocks(unsafe["number"], l1_head)
+        if numbers:
+            blocks = [await self._block(number) for number in numbers]
+            await self._submit(blocks, l1_head, l1_time)
+
+    async def _transaction_lost(self) -> bool:
+        """Whether a submitted transaction is neither in L1's chain nor in its pool."""
+        for channel in self._manager.submitted:
+            for transaction in channel.transactions:
+                if await self._l1.call("eth_getTransactionByHash", to_hex(transaction)) is None:
+                    return True
+        return False
+
+    async def _block(self, number: int) -> L2Block:
+        raw = await self._engine.call("debug_getRawBlock", hex(number))
+        return parse_block(number, bytes.fromhex(raw[2:]))
+
+    async def _submit(self, blocks: Sequence[L2Block], l1_head: int, l1_time: int) -> None:
+        # The engine may reorg between two reads, so the blocks need not link.
+        parents = [None, *(block.hash for block in blocks)]
+        linked = all(parent in (None, block.batch.parent_hash) for parent, block in zip(parents, blocks, strict=False))
+        if not linked or not self._manager.extends(blocks[0].batch.parent_hash):
+            _print("unsafe chain reorged, restarting from the safe head")
+            self._manager.restart()
+            return
+        parent_origin = (await self._block(blocks[0].number - 1)).batch.epoch.number if blocks[0].number > 1 else 0
+        schedule = self._config.rollup.schedule()
+        channel = supported_config(self._config.channel, schedule, l1_time, blocks[0].origin_time)
+        items = _data_items(self._encode(blocks, parent_origin, channel), channel)
+        hashes = await (self._send_blobs(items) if channel.blobs else self._send_calldata(items))
+        last = blocks[-1]
+        self._manager.add(SubmittedChannel(blocks[0].number, last.number, last.hash, tuple(hashes), l1_head))
+        self.channels += 1
+        self._write_state()
+        batch, da = "span" if channel.spans else "singular", "blobs" if channel.blobs else "calldata"
+        _print(
+            f"submitted channel first={blocks[0].number} last={last.number} batch={batch} "
+            f"compression={channel.compression.value} da={da} transactions={len(hashes)}"
+        )
+
+    def _encode(self, blocks: Sequence[L2Block], parent_origin: int, channel: ChannelConfig) -> bytes:
+        batches = [block.batch for block in blocks]
+        if channel.spans:
+            encoded = [span_batch(batches, self._config.rollup.genesis.l2_time, parent_origin)]
+        else:
+            encoded = [singular_batch(batch) for batch in batches]
+        return channel_body(encoded, channel.compression)
+
+    async def _next_nonce(self) -> int:
+        if not self._chain_id:
+            self._chain_id = int(await self._l1.call("eth_chainId"), 16)
+        address = to_hex(self._config.key.address)
+        return int(await self._l1.call("eth_getTransactionCount", address, "pending"), 16)
+
+    async def _send_blobs(self, items: Sequence[bytes]) -> list[bytes]:
+        nonce, hashes = await self._next_nonce(), list[bytes]()
+        key, inbox = self._config.key, self._config.rollup.batch_inbox
+        for at in range(0, len(items), BLOBS_PER_TRANSACTION):
+            blobs = [encode_blob(item) for item in items[at : at + BLOBS_PER_TRANSACTION]]
+            built = blob_transaction(key, self._chain_id, nonce + len(hashes), inbox, blobs, BASE_GAS, FEES)
+            await self._l1.call("eth_sendRawTransaction", to_hex(built.pooled))
+            hashes.append(built.hash)
+            self.blobs += len(blobs)
+        return hashes
+
+    async def _send_calldata(self, items: Sequence[bytes]) -> list[bytes]:
+        nonce, hashes = await self._next_nonce(), list[bytes]()
+        key, inbox = self._config.key, self._config.rollup.batch_inbox
+        for item in items:
+            gas = BASE_GAS + CALLDATA_GAS_PER_BYTE * len(item)
+            raw = dynamic_fee_transaction(key, self._chain_id, nonce + len(hashes), inbox, 0, item, gas, FEES)
+            await self._l1.call("eth_sendRawTransaction", to_hex(raw))
+            hashes.append(keccak256(raw))
+        return hashes
+
+    def _write_state(self) -> None:
+        path = self._config.state_file
+        if path is not None:
+            fresh = path.with_suffix(".new")
+            fresh.write_text(
+                json.dumps({"channels": self.channels, "blobs": self.blobs, "restarts": self._manager.restarts})
+            )
+            fresh.replace(path)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for client in (self._l1, self._engine, self._node):
+            await client.close()
+
+
+def _data_items(body: bytes, channel: ChannelConfig) -> list[bytes]:
+    # One frame per blob, beside the derivation version byte.
+    size = MAX_BLOB_DATA - 1 if channel.blobs else CALLDATA_FRAME_BYTES
+    return [batcher_data([frame]) for frame in frames(os.urandom(CHANNEL_ID_BYTES), body, size)]
+
+
+def _print(text: str) -> None:
+    print(f"batcher: {text}", flush=True)
+
+
+def parse_arguments(argv: Sequence[str]) -> BatcherConfig:
+    """The configuration from command-line arguments."""
+    parser = argparse.ArgumentParser(
+        prog="batcher", description="Posts a sequencer's blocks to L1.", allow_abbrev=False
+    )
+    parser.add_argument("--l1", required=True, help="L1 JSON-RPC")
+    parser.add_argument("--engine", required=True, help="the sequencer's execution engine, JSON-RPC without JWT")
+    parser.add_argument("--node", required=True, help="the sequencer's rollup node, JSON-RPC")
+    parser.add_argument("--rollup", type=Path, required=True, help="the chain's rollup.json")
+    parser.add_argument("--key-file", type=Path, required=True, help="file with the batcher's key in hex")
+    parser.add_argument("--batch", choices=("span", "singular"), default="span", help="span: once Delta is active")
+    parser.add_argument("--da", choices=("blobs", "calldata"), default="blobs", help="blobs: once Ecotone is active")
+    parser.add_argument("--compression", choices=("brotli", "zlib"), default="brotli", help="brotli: once Fjord is")
+    parser.add_argument("--state-file", type=Path, help="JSON file with counts of channels and blobs, kept current")
+    given = parser.parse_args(argv)
+    return BatcherConfig(
+        l1=given.l1,
+        engine=given.engine,
+        node=given.node,
+        rollup=parse_rollup_config(given.rollup.read_bytes()).config,
+        key=Key(bytes.fromhex(given.key_file.read_text().strip().removeprefix("0x"))),
+        channel=ChannelConfig(given.batch == "span", given.da == "blobs", Compression(given.compression)),
+        state_file=given.state_file,
+    )
+
+
+async def _run(config: BatcherConfig) -> None:
+    submitter = BatchSubmitter(config)
+    try:
+        if config.channel.blobs:
+            await asyncio.to_thread(load_setup)
+        await submitter.run()
+    finally:
+        await submitter.close()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs until a signal stops it."""
+    config = parse_arguments(sys.argv[1:] if argv is None else argv)
+    try:
+        asyncio.run(_run(config))
+    except KeyboardInterrupt:
+        return 0
+    return 0

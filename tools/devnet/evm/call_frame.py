@@ -1,0 +1,184 @@
+"""A call frame: the message that it executes, and its stack, memory and gas."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.tools.devnet.evm.state import State, StateSnapshot
+
+if TYPE_CHECKING:
+    from rollup_node.tools.devnet.evm.code_analysis import CodeAnalysis
+    from rollup_node.tools.devnet.evm.rules import EvmRules
+
+MAX_DEPTH = 1024
+WARM_ACCESS = 100
+_COLD_ACCOUNT = 2600
+_COLD_SLOT = 2100
+_MAX_MEMORY = 1 << 32
+
+
+class ExceptionalHalt(Exception):
+    """The frame halts: its remaining gas is consumed and its changes are reverted."""
+
+
+class OutOfGas(ExceptionalHalt):
+    """The frame has not enough gas."""
+
+
+class BlockContext(NamedTuple):
+    """The block that code runs in. Fees in wei; `block_hash` gives the hashes of the last 256 numbers."""
+
+    number: int
+    timestamp: int
+    coinbase: Address
+    gas_limit: int
+    base_fee: int
+    prev_randao: Hash
+    chain_id: int
+    block_hash: Callable[[int], Hash]
+    blob_base_fee: int = 1
+
+
+class TransactionEnvironment(NamedTuple):
+    """What all frames of a transaction share; `gas_price` in wei."""
+
+    state: State
+    rules: "EvmRules"
+    block: BlockContext
+    origin: Address
+    gas_price: int
+    blob_hashes: tuple[Hash, ...] = ()
+
+
+class CallMessage(NamedTuple):
+    """A call or a contract creation. `address` is the executing account, `code_address` that of the code; up to
+    `returns_size` bytes of output go to `returns_at` in the caller's memory."""
+
+    caller: Address
+    address: Address
+    code_address: Address
+    code: bytes
+    value: int
+    data: bytes
+    gas: int
+    depth: int = 0
+    is_static: bool = False
+    transfers: bool = True
+    creates: bool = False
+    returns_at: int = 0
+    returns_size: int = 0
+
+
+class CallFrame:
+    """A message in execution. `next` is the code offset of the next basic block, -1 at the end; `pending` is the call
+    that the frame waits for."""
+
+    __slots__ = (
+        "analysis",
+        "environment",
+        "error",
+        "gas",
+        "memory",
+        "message",
+        "next",
+        "output",
+        "pending",
+        "returned",
+        "snapshot",
+        "stack",
+        "state",
+        "succeeded",
+    )
+
+    def __init__(
+        self,
+        environment: TransactionEnvironment,
+        message: CallMessage,
+        snapshot: StateSnapshot,
+        analysis: "CodeAnalysis",
+    ) -> None:
+        self.environment = environment
+        self.state = environment.state
+        self.message = message
+        self.snapshot = snapshot
+        self.analysis = analysis
+        self.gas = message.gas
+        self.stack: list[int] = []
+        self.memory = bytearray()
+        self.returned = b""
+        self.output = b""
+        self.next = 0
+        self.pending: CallMessage | None = None
+        self.succeeded = True
+        self.error = ""
+
+    def charge(self, gas: int) -> None:
+        """Charges gas. Raises OutOfGas."""
+        self.gas -= gas
+        if self.gas < 0:
+            raise OutOfGas("out of gas")
+
+    def expand(self, offset: int, size: int) -> None:
+        """Expands the memory in words of 32 bytes to `size` bytes at `offset`, and charges for it. Raises OutOfGas."""
+        end = offset + size
+        if size == 0 or end <= len(self.memory):  # an empty range costs nothing at any offset
+            return
+        if end > _MAX_MEMORY:  # costs more gas than any block has; do not compute its square
+            raise OutOfGas("out of gas: memory")
+        words, before = (end + 31) >> 5, len(self.memory) >> 5
+        self.charge(3 * (words - before) + (words * words >> 9) - (before * before >> 9))
+        self.memory.extend(bytes((words - before) << 5))
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Reads memory, which is expanded where necessary. Raises OutOfGas."""
+        if size == 0:
+            return b""
+        self.expand(offset, size)
+        return bytes(self.memory[offset : offset + size])
+
+    def access_account(self, address: Address) -> None:
+        """Charges the access to a cold or warm account (EIP-2929). Raises OutOfGas."""
+        self.charge(_COLD_ACCOUNT if self.state.warm_up(address) else WARM_ACCESS)
+
+    def slot_surcharge(self, slot: int) -> int:
+        """The gas of the first access to a cold slot, zero for a warm one (EIP-2929)."""
+        return _COLD_SLOT if self.state.warm_up((self.message.address, slot)) else 0
+
+    def require_writable(self) -> None:
+        """Raises ExceptionalHalt inside a static call."""
+        if self.message.is_static:
+            raise ExceptionalHalt("write protection")
+
+    def finish(self, output: bytes = b"") -> None:
+        """Ends successfully."""
+        self.output = output
+        self.next = -1
+
+    def revert(self, output: bytes) -> None:
+        """Ends with its changes reverted; remaining gas goes back to the caller."""
+        self.output = output
+        self.next = -1
+        self.succeeded = False
+        self.error = "execution reverted"
+
+    def fail(self, error: str) -> None:
+        """Ends with its changes reverted and its gas consumed."""
+        self.output = b""
+        self.gas = 0
+        self.next = -1
+        self.succeeded = False
+        self.error = error
+
+    def resume(self, child: "CallFrame") -> None:
+        """Continues after a call: takes over its remaining gas, output and success."""
+        message = child.message
+        self.gas += child.gas
+        if message.creates:
+            self.returned = b"" if child.succeeded else child.output
+            self.stack.append(int.from_bytes(message.address, "big") if child.succeeded else 0)
+            return
+        self.returned = child.output
+        size = min(message.returns_size, len(child.output))
+        if size:
+            self.memory[message.returns_at : message.returns_at + size] = child.output[:size]
+        self.stack.append(1 if child.succeeded else 0)

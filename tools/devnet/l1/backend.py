@@ -1,0 +1,235 @@
+"""The embedded L1's chain: genesis, a block per slot from the pool, labels, blobs, and reorgs on request."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from rollup_node.stages.protocol.headers import (
+    EMPTY_REQUESTS_HASH,
+    EMPTY_UNCLES_HASH,
+    ZERO_NONCE,
+    Header,
+    header_hash,
+)
+from rollup_node.stages.protocol.hex_encoding import from_quantity
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
+from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
+from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.fees import (
+    L1_DENOMINATOR,
+    L1_ELASTICITY,
+    blob_fee,
+    next_base_fee,
+    next_excess_blob_gas,
+)
+from rollup_node.tools.devnet.evm.genesis import load_alloc
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.block import BEACON_ROOTS, BLOCK_HASHES, BlockExecution
+from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
+from rollup_node.tools.devnet.evm.state_transition.transition import burn_base_fee
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from rollup_node.tools.devnet.l1.sidecars import Blob, read_pooled
+
+SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
+
+
+class L1Backend:
+    """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config."""
+
+    def __init__(self, genesis: Mapping[str, Any], slot_seconds: int) -> None:
+        config = genesis["config"]
+        self.chain_id: int = config["chainId"]
+        self.slot_seconds = slot_seconds
+        self.store = StateDatabase()
+        self.pool = TransactionPool()
+        self._schedule = L1Schedule(config)
+        self.chain = BlockChain(_genesis_block(genesis, self.store))
+        self.genesis_time = self.chain.genesis.header.timestamp
+        self._blobs: dict[Hash, Blob] = {}
+        self._branch = 0
+
+    # --- eth_* backend ---
+
+    def evm_rules(self, timestamp: int) -> EvmRules:
+        """The EVM rules of a block with this timestamp."""
+        return self._schedule.at(timestamp)
+
+    def next_base_fee(self, parent: Block) -> int:
+        """The base fee of a child of `parent`, in wei."""
+        header = parent.header
+        return next_base_fee(header.gas_limit, header.gas_used, header.base_fee or 0, L1_ELASTICITY, L1_DENOMINATOR)
+
+    def send(self, raw: bytes) -> Hash:
+        """Adds a transaction, with its sidecar where it has blobs, to the pool; its hash. Raises InvalidTransaction."""
+        transaction, blobs = read_pooled(raw, self.chain_id)
+        state = State(self.store, self.chain.head.header.state_root)
+        self.pool.add(transaction, state.nonce(transaction.sender))
+        self._blobs.update(blobs)
+        return transaction.hash
+
+    # --- blocks ---
+
+    def mine(self, timestamp: int) -> Block:
+        """Mines a block with the pool's transactions; `timestamp` is the time of a slot after the head's."""
+        block = self._build(self.chain.head, timestamp, empty=False)
+        self._extend(block)
+        return block
+
+    def reorg(self, depth: int) -> Block:
+        """Replaces the last `depth` blocks by as many empty ones and one more, which has their transactions; the new
+        head."""
+        head = self.chain.head
+        depth = min(depth, head.number - self.chain.genesis.number)
+        self._branch += 1
+        block = self.chain.ancestor(head, head.number - depth)
+        for number in range(block.number + 1, head.number + 1):
+            block = self._build(block, self._label(number).header.timestamp, empty=True)
+            self.chain.insert(block)
+        self._switch(block)
+        return self.mine(head.header.timestamp + self.slot_seconds)
+
+    def slot_time(self, now: float) -> int:
+        """The start of the slot at `now`, in seconds."""
+        slots = max(0, int(now - self.genesis_time)) // self.slot_seconds
+        return self.genesis_time + slots * self.slot_seconds
+
+    def _extend(self, block: Block) -> None:
+        self.chain.insert(block)
+        self._switch(block)
+
+    def _switch(self, head: Block) -> None:
+        change = self.chain.set_head(head)
+        self.pool.reinject(transaction for block in change.removed for transaction in block.transactions)
+        self.pool.remove(transaction for block in change.added for transaction in block.transactions)
+        lowest = self.chain.genesis.number
+        self.chain.safe = self._label(max(lowest, head.number - SAFE_DISTANCE))
+        # Finality never goes back, also in a reorg deeper than its distance.
+        self.chain.finalized = self._label(max(lowest, self.chain.finalized.number, head.number - FINALIZED_DISTANCE))
+
+    def _label(self, number: int) -> Block:
+        found = self.chain.at(number)
+        assert found is not None
+        return found
+
+    def _build(self, parent: Block, timestamp: int, empty: bool) -> Block:
+        rules = self.evm_rules(timestamp)
+        assert rules.blobs is not None
+        before = parent.header
+        excess = next_excess_blob_gas(
+            rules.blobs, before.excess_blob_gas or 0, before.blob_gas_used or 0, before.base_fee or 0
+        )
+        context = BlockContext(
+            number=parent.number + 1,
+            timestamp=timestamp,
+            coinbase=ZERO_ADDRESS,
+            gas_limit=before.gas_limit,
+            base_fee=self.next_base_fee(parent),
+            # The branch number makes the blocks of a reorg differ from those they replace.
+            prev_randao=keccak256(parent.hash + self._branch.to_bytes(8, "big")),
+            chain_id=self.chain_id,
+            block_hash=self.chain.hashes_before(parent),
+            blob_base_fee=blob_fee(rules.blobs, excess),
+        )
+        execution = BlockExecution(State(self.store, before.state_root), rules, context, burn_base_fee)
+        beacon_root = sha256(parent.hash).digest()
+        execution.system_call(BEACON_ROOTS, beacon_root)
+        execution.system_call(BLOCK_HASHES, parent.hash)
+        if not empty:
+            self._fill(execution)
+        return _seal(execution, parent, excess, beacon_root)
+
+    def _fill(self, execution: BlockExecution) -> None:
+        skipped: set[bytes] = set()
+        for transaction in list(self.pool.ready(execution.context.base_fee, execution.state.nonce)):
+            if transaction.sender in skipped:
+                continue
+            try:
+                execution.apply(transaction)
+            except InvalidTransaction:
+                skipped.add(transaction.sender)
+
+    # --- blobs ---
+
+    def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
+        """The blobs of the canonical block of a slot in block order; None for a slot without a block."""
+        timestamp = self.genesis_time + slot * self.slot_seconds
+        block = self._block_at_time(timestamp)
+        if block is None:
+            return None
+        return [
+            (blob_hash, self._blobs[blob_hash])
+            for entry in block.executed
+            for blob_hash in getattr(entry.transaction.body, "blob_hashes", ())
+        ]
+
+    def _block_at_time(self, timestamp: int) -> Block | None:
+        low, high = self.chain.genesis.number, self.chain.head.number
+        while low <= high:
+            middle = (low + high) // 2
+            block = self._label(middle)
+            if block.header.timestamp == timestamp:
+                return block
+            if block.header.timestamp < timestamp:
+                low = middle + 1
+            else:
+                high = middle - 1
+        return None
+
+
+def _genesis_block(genesis: Mapping[str, Any], store: StateDatabase) -> Block:
+    header = Header(
+        parent_hash=ZERO_HASH,
+        uncles_hash=EMPTY_UNCLES_HASH,
+        miner=ZERO_ADDRESS,
+        state_root=load_alloc(store, genesis["alloc"]),
+        transactions_root=EMPTY_ROOT,
+        receipts_root=EMPTY_ROOT,
+        logs_bloom=bytes(256),
+        difficulty=0,
+        number=0,
+        gas_limit=from_quantity(genesis["gasLimit"]),
+        gas_used=0,
+        timestamp=from_quantity(genesis["timestamp"]),
+        extra_data=b"",
+        mix_hash=ZERO_HASH,
+        nonce=ZERO_NONCE,
+        base_fee=from_quantity(genesis["baseFeePerGas"]),
+        withdrawals_root=EMPTY_ROOT,
+        blob_gas_used=0,
+        excess_blob_gas=0,
+        parent_beacon_root=ZERO_HASH,
+        requests_hash=EMPTY_REQUESTS_HASH,
+    )
+    return Block(header_hash(header), header, ())
+
+
+def _seal(execution: BlockExecution, parent: Block, excess_blob_gas: int, beacon_root: Hash) -> Block:
+    context = execution.context
+    header = Header(
+        parent_hash=parent.hash,
+        uncles_hash=EMPTY_UNCLES_HASH,
+        miner=context.coinbase,
+        state_root=execution.state.commit(),
+        transactions_root=execution.transactions_root(),
+        receipts_root=execution.receipts_root(),
+        logs_bloom=execution.bloom.to_bytes(256, "big"),
+        difficulty=0,
+        number=context.number,
+        gas_limit=context.gas_limit,
+        gas_used=execution.gas_used,
+        timestamp=context.timestamp,
+        extra_data=b"",
+        mix_hash=context.prev_randao,
+        nonce=ZERO_NONCE,
+        base_fee=context.base_fee,
+        withdrawals_root=EMPTY_ROOT,
+        blob_gas_used=execution.blob_gas_used,
+        excess_blob_gas=excess_blob_gas,
+        parent_beacon_root=beacon_root,
+        requests_hash=EMPTY_REQUESTS_HASH,
+    )
+    return Block(header_hash(header), header, tuple(execution.executed))

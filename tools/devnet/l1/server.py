@@ -1,0 +1,96 @@
+"""The embedded L1 program: JSON-RPC on one port, the Beacon API on another, and a block in each slot."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.blobs.kzg import load_setup
+from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
+from rollup_node.stages.protocol.jsonrpc_codes import INVALID_PARAMS
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.chain.eth_api import EthApi
+from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.serving.jsonrpc_server import JsonRpc, Listener, Method, application
+
+CLIENT_VERSION = "rollup-node-development-l1"
+MAX_REORG = 64
+
+
+class L1Methods:
+    """The eth_* methods, and evm_mine and dev_reorg to control the chain."""
+
+    def __init__(self, backend: L1Backend) -> None:
+        self._backend = backend
+
+    def methods(self) -> dict[str, Method]:
+        """The method table."""
+        return {
+            **EthApi(self._backend, CLIENT_VERSION).methods(),
+            "evm_mine": self.mine,
+            "dev_reorg": self.reorg,
+        }
+
+    def mine(self) -> str:
+        """evm_mine: mines the block of the next slot now; its hash."""
+        head = self._backend.chain.head
+        return to_hex(self._backend.mine(head.header.timestamp + self._backend.slot_seconds).hash)
+
+    def reorg(self, depth: Any) -> str:
+        """dev_reorg: replaces the last `depth` blocks; the new head's hash. Raises JsonRpcError for a wrong depth."""
+        number = depth if isinstance(depth, int) else from_quantity(depth)
+        if not 1 <= number <= MAX_REORG:
+            raise JsonRpcError(INVALID_PARAMS, f"a reorg replaces 1 to {MAX_REORG} blocks, not {number}")
+        return to_hex(self._backend.reorg(number).hash)
+
+
+async def mine_in_slots(backend: L1Backend) -> None:
+    """Mines a block at the start of each slot; a slot that passed meanwhile stays empty, as on a real chain."""
+    while True:
+        now = time.time()
+        slot = backend.slot_time(now)
+        if slot > backend.chain.head.header.timestamp:
+            backend.mine(slot)
+        await asyncio.sleep(max(0.01, slot + backend.slot_seconds - time.time()))
+
+
+async def serve(genesis: dict[str, Any], port: int, beacon_port: int, slot_seconds: int) -> None:
+    """Serves and mines until cancelled; prints URLs and genesis hash once it listens."""
+    backend = L1Backend(genesis, slot_seconds)
+    listeners = [
+        Listener(application(JsonRpc(L1Methods(backend).methods())), port),
+        Listener(beacon.application(backend), beacon_port),
+    ]
+    for listener in listeners:
+        await listener.start()
+    print(f"L1 {listeners[0].url} beacon {listeners[1].url} genesis {to_hex(backend.chain.genesis.hash)}", flush=True)
+    await asyncio.to_thread(load_setup)  # takes a second, which the first blob transaction would wait for
+    try:
+        await mine_in_slots(backend)
+    finally:
+        for listener in listeners:
+            await listener.stop()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs until a signal stops it."""
+    parser = argparse.ArgumentParser(prog="l1", description="Embedded L1 for development.", allow_abbrev=False)
+    parser.add_argument("--genesis", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--beacon-port", type=int, default=0)
+    parser.add_argument("--slot-time", type=int, default=12, help="seconds")
+    given = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    try:
+        genesis = json.loads(given.genesis.read_text())
+        asyncio.run(serve(genesis, given.port, given.beacon_port, given.slot_time))
+    except KeyboardInterrupt:
+        return 0
+    except (OSError, ValueError, KeyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

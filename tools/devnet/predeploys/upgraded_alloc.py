@@ -1,0 +1,68 @@
+"""Runs upgrade transactions on the accounts of a genesis.
+
+A fork that is active at genesis has no activation block, so its upgrade transactions never run on the chain: the
+genesis must have their result."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rollup_node.stages.protocol.deposits import decode_deposit
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH
+from rollup_node.stages.protocol.upgrade_transactions import load_bundle
+from rollup_node.tools.devnet.engine.execution import ChainSpec
+from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
+from rollup_node.tools.devnet.evm.genesis import GenesisError, load_alloc
+from rollup_node.tools.devnet.evm.rules import EvmRules
+from rollup_node.tools.devnet.evm.state import NEW_ACCOUNT, AccountChange, State, StateDatabase
+from rollup_node.tools.devnet.evm.state_transition.transition import intrinsic_gas, run_body
+
+Alloc = dict[str, dict[str, Any]]
+"""The `alloc` of a genesis file; addresses and slots in hex of full length."""
+
+
+def with_upgrades(alloc: Alloc, chain: ChainSpec, time: int, present: Collection[str] = ()) -> Alloc:
+    """The accounts after the upgrade transactions of all forks active at `time` (seconds) except those in `present`.
+
+    The accounts of the transactions' senders stay as they are. Raises GenesisError where a transaction fails."""
+    store = StateDatabase()
+    state = State(store, load_alloc(store, alloc))
+    context = BlockContext(0, time, ZERO_ADDRESS, 0, 0, ZERO_HASH, chain.chain_id, lambda number: ZERO_HASH)
+    rules = chain.execution.at(time).evm
+    for fork in chain.schedule.active(time):
+        if fork.name in present or fork.activation is None or fork.activation.bundle is None:
+            continue
+        for index, raw in enumerate(load_bundle(fork.activation.bundle).transactions):
+            error = _run(state, rules, context, raw)
+            if error:
+                raise GenesisError(f"upgrade transaction {index} of {fork.name} fails on these contracts: {error}")
+    # Senders without code or storage are left out: their nonces would differ from those of a chain that crossed.
+    return alloc | {to_hex(each.address): _entry(alloc, each) for each in state.changes() if each.code or each.slots}
+
+
+def _run(state: State, rules: EvmRules, context: BlockContext, raw: bytes) -> str:
+    """Executes a deposit; its error, empty on success."""
+    deposit = decode_deposit(raw)
+    state.begin_transaction()
+    environment = TransactionEnvironment(state, rules, context, deposit.sender, 0)
+    intrinsic = intrinsic_gas(rules, deposit.to, deposit.data)
+    result = run_body(environment, deposit.to, deposit.value, deposit.data, deposit.gas, intrinsic)
+    state.end_transaction()
+    return "" if result.succeeded else result.error
+
+
+def _entry(alloc: Mapping[str, dict[str, Any]], change: AccountChange) -> dict[str, Any]:
+    before = alloc.get(to_hex(change.address), {})
+    account = change.account or NEW_ACCOUNT
+    slots = {_word(slot): _word(value) for slot, value in change.slots.items()}
+    storage = before.get("storage", {}) | slots
+    return {
+        "balance": hex(account.balance),
+        "nonce": hex(account.nonce),
+        "code": to_hex(change.code),
+        **({"storage": storage} if storage else {}),
+    }
+
+
+def _word(value: int) -> str:
+    return to_hex(value.to_bytes(32, "big"))
