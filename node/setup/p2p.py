@@ -10,15 +10,15 @@ from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import P2pConfig, PeerScoring
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
-from rollup_node.stages.p2p.discv5.io.node_store import NodeStore
-from rollup_node.stages.p2p.identity.peer_id import Identity
-from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, static_peers
-from rollup_node.stages.p2p.peerstore.io.database import StoreError
-from rollup_node.stages.p2p.peerstore.io.key_file import IdentityFileError, load_identity
+from rollup_node.stages.p2p.discv5.io.node_database import NodeDatabase
+from rollup_node.stages.p2p.identity.io.key_file import IdentityFileError, load_identity
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.peering.io.peer_manager import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
+from rollup_node.stages.p2p.storage.io.database import StoreError
 
 
 class Peering(NamedTuple):
@@ -34,16 +34,16 @@ def plan_peers(values: Values, chain: ChosenChain) -> Peering:
     _check_texts(config)
     try:
         loaded = load_identity(config)
-        static_peers(config.static, loaded.identity.peer_id)
+        parse_static_peers(config.static, loaded.identity.peer_id)
         PeerStore(config.peerstore_path).close()
         if not config.no_discovery:
-            NodeStore(config.discovery_path).close()
+            NodeDatabase(config.discovery_path).close()
     except (IdentityFileError, StaticPeerError, StoreError) as error:
         raise SetupError(str(error)) from None
     return Peering(_with_key(config, loaded.identity), config.priv_path if loaded.is_new else None)
 
 
-def _with_key(config: P2pConfig, identity: Identity) -> P2pConfig:
+def _with_key(config: P2pConfig, identity: NetworkIdentity) -> P2pConfig:
     """The p2p process is given the key, so that a file that changes or goes away does not change who the node is."""
     return msgspec.structs.replace(config, priv_raw=identity.secret)
 
@@ -90,7 +90,7 @@ def _config(values: Values, chain: ChosenChain) -> P2pConfig:
         ban_peers=values["p2p.ban.peers"],
         ban_threshold=values["p2p.ban.threshold"],
         ban_duration=values["p2p.ban.duration"],
-        scoring=peer_scoring(values),
+        scoring=PeerScoring(peer_scoring(values)),
         sequencer_key=values["p2p.sequencer.key"],
         gossip_timestamp_threshold=values["p2p.gossip.timestamp.threshold"],
         mesh_d=values["p2p.gossip.mesh.d"],

@@ -15,12 +15,12 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.identity.peer_id import Identity, peer_text
+from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.peerstore.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.config import RpcConfig
 
-PEER = peer_text(Identity(b"\x05" * 32).peer_id)
+PEER = peer_id_text(NetworkIdentity(b"\x05" * 32).peer_id)
 SIGNER = "11" * 32
 GENERATOR = (
     "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
