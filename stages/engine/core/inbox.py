@@ -108,10 +108,12 @@ class Inbox:
                 self._respond(peer, message.id, None)
 
     def _start_sequencer(self, peer: ProcessId, message: StartSequencerRequest, now: Instant) -> None:
-        state = self._state
-        error = state.production.sequencer.start(message.head, now.unix)
+        state, sequencer = self._state, self._state.production.sequencer
+        error = sequencer.start(message.head, now.unix)
         heads = state.controller.heads
-        if error is None and heads is not None:
+        if error is None and heads is not None and sequencer.heads is not None:
+            # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
+            state.answer_stops(sequencer.heads.unsafe)
             state.do(act.StoreSequencerState(active=True))
             state.do(act.SequencerStarted(heads.unsafe))
             state.publish(now)

@@ -19,6 +19,7 @@ from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
 
 FORKCHOICE_DELAY = 0.1
 """Seconds after a derived block before an update makes it safe in the engine: blocks that are consolidated one after
@@ -234,10 +235,16 @@ class CoreState:
         waiting = not self.admin.stops or self.production.sequencer.active or heads is None
         if waiting or heads is None or self.controller.forkchoice_due() is not None:
             return
-        self.do(act.SequencerStopped(heads.unsafe))
-        for peer, number in self.admin.take_stops():
-            self.do(act.SendToRpc(peer, ControlResponse(number, None, heads.unsafe.hash)))
+        self.answer_stops(heads.unsafe)
         self.publish(now)
+
+    def answer_stops(self, head: L2BlockRef) -> None:
+        """Answers admin_stopSequencer with the head at which the sequencer has stopped, if a stop is waiting."""
+        stops = self.admin.take_stops()
+        if stops:
+            self.do(act.SequencerStopped(head))
+        for peer, number in stops:
+            self.do(act.SendToRpc(peer, ControlResponse(number, None, head.hash)))
 
     # --- failures --------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from rollup_node.stages.engine.core.calls import Lane, Work
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS, SEARCH_PAUSE
 from rollup_node.stages.engine.machines.pipeline_start import GetL1BlockRef
 from rollup_node.stages.messages.control import OutputRequest, ResetDerivationRequest
-from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.engine import AttributesReady, L2BlocksRequest, L2BlocksResponse, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.support.chain_fixture import ChainFixture, chain_with
@@ -137,6 +137,28 @@ def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> N
     harness.answer(output)
     (output,) = harness.step()
     assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
+
+
+def test_a_queue_of_outputs_that_never_empties_does_not_starve_derivation(chain: ChainFixture) -> None:
+    """Every answered output is followed by another request; each read of derivation is answered within two calls."""
+    harness, outputs = started(chain), 10
+    for number in range(1, outputs + 1):
+        harness.request(OutputRequest(number, 0))
+    for number in range(20):
+        read = L2BlocksRequest(1, number % 3, 3 + number)
+        harness.request(read, DERIVATION)
+        responses = len(harness.done(SendToDerivation))
+        calls = 0
+        while len(harness.done(SendToDerivation)) == responses:
+            outputs += 1
+            harness.request(OutputRequest(outputs, 0))
+            harness.step()
+            harness.answer(harness.open[0])
+            calls += 1
+        response = harness.done(SendToDerivation)[-1].message
+        assert isinstance(response, L2BlocksResponse)
+        assert calls <= 2 and (response.first, response.last) == (read.first, read.last)
+    assert 1 < len(harness.responses) < outputs, "outputs are answered beside them, and some are always waiting"
 
 
 def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:

@@ -26,7 +26,14 @@ from rollup_node.stages.engine.api.engine_api import (
     Unavailable,
 )
 from rollup_node.stages.engine.api.heads import Heads
-from rollup_node.stages.engine.core.actions import AttributesProcessed, DerivationRestarted, ResetStarted
+from rollup_node.stages.engine.core.actions import (
+    AttributesProcessed,
+    DerivationRestarted,
+    ResetStarted,
+    SendToP2P,
+    WorkFailed,
+    WorkRecovered,
+)
 from rollup_node.stages.engine.core.calls import CoreAnswer, Lane, PendingCall, Read, Work
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.core.stimulus_log import SIZE
@@ -103,6 +110,8 @@ class Walk(RuleBasedStateMachine):
         self.harness.move_l1(105)
         self.branch, self.finalized_l1 = 0, 100
         self.requests = 0
+        self.rpc_requests: set[int] = set()
+        self.payload_requests: set[int] = set()
         self.building = False
         if running:
             self.harness.settle()
@@ -222,8 +231,8 @@ class Walk(RuleBasedStateMachine):
     def reset_at(self, what: tuple[Work, type], count: int, seconds: float) -> None:
         """A reset while a call of this kind is open, which is answered later."""
         pending = self.work_until(what, concluding=True)
-        self.requests += 1
-        self.watched("admin", lambda: self.harness.request(ResetDerivationRequest(self.requests)))
+        number = self.rpc_request()
+        self.watched("admin", lambda: self.harness.request(ResetDerivationRequest(number)))
         self.wait(seconds)
         self.work(count, reads_first=True)
         if pending in self.harness.open:
@@ -321,26 +330,34 @@ class Walk(RuleBasedStateMachine):
         self.chain.reorg(f"branch {self.branch}", max(self.finalized_l1 + 1, self.harness.l1_head - depth))
         self.watched("l1", lambda: self.harness.move_l1(self.harness.l1_head, self.finalized_l1))
 
+    def rpc_request(self) -> int:
+        """The number of another request of the rpc process."""
+        self.requests += 1
+        self.rpc_requests.add(self.requests)
+        return self.requests
+
     @rule(what=st.sampled_from(["start", "stop", "reset"]))
     def admin(self, what: str) -> None:
-        self.requests += 1
+        number = self.rpc_request()
         heads = self.harness.core.heads
         head = bytes(32) if heads is None else heads.unsafe.hash
         messages: dict[str, AdminRequest] = {
-            "start": StartSequencerRequest(self.requests, head),
-            "stop": StopSequencerRequest(self.requests),
-            "reset": ResetDerivationRequest(self.requests),
+            "start": StartSequencerRequest(number, head),
+            "stop": StopSequencerRequest(number),
+            "reset": ResetDerivationRequest(number),
         }
         self.watched("admin", lambda: self.harness.request(messages[what]))
 
     @rule(what=st.sampled_from(["output", "payload", "blocks"]))
     def read(self, what: str) -> None:
-        self.requests += 1
         if what == "output":
-            self.harness.request(OutputRequest(self.requests, 0), RPC)
+            self.harness.request(OutputRequest(self.rpc_request(), 0), RPC)
         elif what == "payload":
+            self.requests += 1
+            self.payload_requests.add(self.requests)
             self.harness.request(PayloadRequest(self.requests, 0), P2P)
         else:
+            self.requests += 1
             self.harness.request(L2BlocksRequest(1, 0, self.requests % 5), self.harness.derivation)
 
     # --- the way on ------------------------------------------------------------------------------------------------
@@ -359,7 +376,8 @@ class Walk(RuleBasedStateMachine):
                 goal = heads.safe.number + 1 if goal is None else goal
                 built = heads.unsafe.number + 1 if built is None else built
                 sequenced = heads.unsafe.number >= built or not harness.status.sequencer_active
-                if heads.safe.number >= goal and sequenced and harness.engine.safe == heads.safe.hash:
+                safe = heads.safe.number >= goal and harness.engine.safe == heads.safe.hash
+                if safe and sequenced and not self.unanswered() and not self.failing():
                     break
             if goal is None or heads is None or heads.safe.number < goal:
                 harness.derive()
@@ -371,9 +389,27 @@ class Walk(RuleBasedStateMachine):
                 if harness.now.unix > self.chain.l1(harness.l1_head).header.timestamp:
                     harness.move_l1(harness.l1_head + 1)
         else:
-            raise AssertionError("no way on\n" + "\n".join(harness.core.log.lines()[-60:]))
+            left = f"requests {self.unanswered()}, failures {self.failing()}"
+            raise AssertionError("\n".join((f"no way on: {left}", *harness.core.log.lines()[-60:])))
+
+    def unanswered(self) -> set[int]:
+        """The requests of rpc and p2p that have no response."""
+        payloads = {action.message.id for action in self.harness.done(SendToP2P)}
+        return self.rpc_requests.difference(each.id for each in self.harness.responses) | (
+            self.payload_requests - payloads
+        )
+
+    def failing(self) -> set[str]:
+        """The tasks that have failed and not recovered."""
+        tasks: set[str] = set()
+        for action in self.harness.actions:
+            if isinstance(action, WorkFailed):
+                tasks.add(action.task)
+            elif isinstance(action, WorkRecovered):
+                tasks.discard(action.task)
+        return tasks
 
 
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on() -> None:
-    walk = settings(max_examples=150, stateful_step_count=40, report_multiple_bugs=False)
+    walk = settings(max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(Walk, settings=walk)
