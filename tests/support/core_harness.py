@@ -81,7 +81,7 @@ class CoreHarness:
         return fresh
 
     def step(self) -> list[PendingCall]:
-        """Takes the calls that are due now; asked again, the core has none."""
+        """Takes the calls that are due now; a second call returns none."""
         calls = self.core.next_calls(self.now)
         assert self.core.next_calls(self.now) == [], "a call is made once"
         self.open += calls
@@ -116,7 +116,7 @@ class CoreHarness:
         """Lets time pass."""
         self.now = Instant(self.now.unix + seconds, self.now.monotonic + seconds)
 
-    def settle(self, rounds: int = 200) -> None:
+    def run_until_idle(self, rounds: int = 200) -> None:
         """Answers all calls as a working engine until none is due now."""
         for _ in range(rounds):
             arrived = self.l1_blocks
@@ -231,8 +231,8 @@ def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: An
     """A harness whose start is confirmed and sent to derivation."""
     harness = CoreHarness(chain, engine, **config)
     harness.move_l1(harness.l1_head)
-    harness.settle()
+    harness.run_until_idle()
     harness.derive()
     assert harness.start is not None
-    harness.settle()
+    harness.run_until_idle()
     return harness

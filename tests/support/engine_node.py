@@ -244,7 +244,7 @@ def chain_clock(at: float = GENESIS_TIME, speed: float = 1.0) -> Callable[[], In
 def follow(
     chain: ChainFixture, engine: FakeExecutionEngine, length: int, safe: int = 0, finalized: int = 0
 ) -> list[L2BlockRef]:
-    """Gives the engine a chain; genesis and its blocks."""
+    """Builds a chain in the engine; returns genesis and its blocks."""
     refs = chain.build(length)
     engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[finalized].hash
     return refs

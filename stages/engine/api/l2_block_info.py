@@ -20,7 +20,7 @@ class L2BlockInfo(msgspec.Struct, frozen=True):
 
 
 class UnreadableBlockError(ResetError):
-    """The engine's chain has a block that no rollup node made."""
+    """The engine's chain has a block that no rollup node builds."""
 
 
 def l2_block_info(payload: ExecutionPayload, rollup: RollupConfig) -> L2BlockInfo:

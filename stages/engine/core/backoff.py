@@ -7,7 +7,7 @@ MAX_SECONDS = 10.0
 
 
 class TaskBackoff:
-    """Times are monotonic seconds. `jitter` gives the seconds that are added to a pause; `first` is the first pause."""
+    """Times are monotonic seconds. `jitter` returns the seconds to add to a pause; `first` is the first pause."""
 
     def __init__(self, jitter: Callable[[], float] = lambda: 0.0, first: float = FIRST_SECONDS) -> None:
         self._jitter, self._first = jitter, first

@@ -7,10 +7,10 @@ them have lanes of their own, each with one call at a time, so that no slow read
 
 | priority | work           | due                                                      | call                          |
 |----------|----------------|----------------------------------------------------------|-------------------------------|
-| 1        | of the cause   | a block was inserted, or an answer is in doubt [ENG38]   | forkchoice update             |
+| 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
 | 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
 |          |                | last block that was consolidated [ENG37]                 |                               |
-| 3        | attributes     | derived attributes are in hand                           | see attributes_handler        |
+| 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 5        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
@@ -121,7 +121,7 @@ class EngineCore:
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Takes the answer to an open call; one to any other call is ignored, and of one from before a reset only that
-        it has come counts. Raises CriticalError when the engine contradicts what cannot be doubted."""
+        it has come counts. Raises CriticalError when the engine contradicts a rule that holds for every engine."""
         self._state.log.add(now.unix, f"answer {pending.number}", answer)
         if self._open.get(pending.work.lane) != pending:
             return

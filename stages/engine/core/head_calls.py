@@ -32,7 +32,7 @@ class HeadCalls:
         )
 
     def move_heads(self, now: Instant) -> None:
-        """The moves that need no call. A job in hand ends before derivation restarts, unless it fails."""
+        """The moves that need no call. The present job ends before derivation restarts, unless it fails."""
         state = self._state
         free = state.attributes.job is None or self._waits(Work.ATTRIBUTES, now)
         if state.restart is not None and free:
@@ -42,7 +42,8 @@ class HeadCalls:
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def _finish(self, now: Instant) -> Due:
-        """The update that makes an inserted block the head, or settles a doubt; on behalf of the work that needs it."""
+        """The update that makes an inserted block the head, or confirms the heads before a held answer is
+        processed; on behalf of the work that needs it."""
         state = self._state
         work = state.held[0].work if state.held is not None else state.finishing
         if work is None:

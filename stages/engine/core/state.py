@@ -163,7 +163,7 @@ class CoreState:
         self.recover_drive()
 
     def report(self, processed: ProcessedAttributes | None, now: Instant) -> None:
-        """Derived attributes are processed: derivation, finality and sequencer learn of it."""
+        """Derived attributes are processed: derivation, finality and the sequencer take the result."""
         heads = self.controller.heads
         if processed is None or heads is None:
             return
@@ -267,6 +267,6 @@ class CoreState:
             self.do(act.WorkRecovered(task, failures))
 
     def recover_drive(self) -> None:
-        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is in hand."""
+        """Starts, forkchoice updates and attributes share a back-off: it ends when none of them is under way."""
         if self.attributes.job is None and not self.session.restart_wanted:
             self.recover(Work.FORKCHOICE.task)

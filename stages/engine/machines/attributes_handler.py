@@ -1,5 +1,5 @@
 """Brings derived attributes into the execution engine: consolidates them with the block that is already in the chain,
-or has the block built. One job at a time; `next` names the call that is due and may be asked any number of times,
+or has the block built. One job at a time; `next` names the call that is due and may be called any number of times,
 `answer` takes the engine's answer. After a TemporaryError the same call is due again.
 
 | step        | call                                   | goes to                                               |
@@ -79,7 +79,7 @@ class AttributesJob(msgspec.Struct):
 
 
 class AttributesHandler:
-    """The job in hand and the outcome of the last one. `reset` is the number of the start that derivation works on;
+    """The present job and the outcome of the last one. `reset` is the number of the start that derivation works on;
     within it attributes are numbered by `sequence`."""
 
     def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
@@ -99,13 +99,13 @@ class AttributesHandler:
         self.safe_config = self.pending_config = safe_config
 
     def clear(self) -> None:
-        """Forgets the job in hand and the last outcome."""
+        """Drops the present job and the last outcome."""
         self.safe_config = self.pending_config = self.job = self.last = None
 
     # --- jobs ------------------------------------------------------------------------------------------------------
 
     def offer(self, derived: AttributesReady) -> ProcessedAttributes | None:
-        """Takes attributes as the job in hand. Returns an outcome when they were processed before or do not follow the
+        """Takes attributes as the present job. Returns an outcome when they were processed before or do not follow the
         pending safe head; attributes of another reset or an old sequence, or beside a job, are ignored. Raises
         ResetError when they build on another chain [CON27]."""
         heads = self.controller.heads
@@ -132,7 +132,7 @@ class AttributesHandler:
         return self.job is not None and self.job.step is not AttributesStep.CONSOLIDATE
 
     def next(self) -> EngineCall | None:
-        """The call that is due for the job in hand; None without one."""
+        """The call that is due for the present job; None without one."""
         heads, job = self.controller.heads, self.job
         if heads is None or job is None:
             return None
@@ -253,7 +253,7 @@ class AttributesHandler:
         return None
 
     def _drop(self, job: AttributesJob, reason: str) -> ProcessedAttributes:
-        """Gives the attributes and the pending blocks of their batch up [ATT40]."""
+        """Drops the attributes and the pending blocks of their batch [ATT40]."""
         self.controller.drop_pending()
         self.pending_config = self.safe_config
         return self._done(job.derived, AttributesOutcome.REFUSED, reason)

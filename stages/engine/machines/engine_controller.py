@@ -109,14 +109,14 @@ class EngineController:
         self.accepted = call.forkchoice
         self.promoted_from = None
 
-    def _answer_restore(self, backup: L2BlockRef, sent: Forkchoice, answer: object) -> None:
+    def _answer_restore(self, backup_unsafe_head: L2BlockRef, sent: Forkchoice, answer: object) -> None:
         """The displaced tip is back or given up; it is tried again only where the engine could not decide [ENG35]."""
         result = forkchoice_result(answer)
         if result.status is CallStatus.RETRY:
             raise TemporaryError(result.text)
         self.backup_unsafe_head, self.restoring_backup = None, False
         if result.status is CallStatus.DONE:
-            self.advance(backup)
+            self.advance(backup_unsafe_head)
             self.accepted = sent
         elif isinstance(answer, ErrorAnswer):
             raise ResetError(result.text)

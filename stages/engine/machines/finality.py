@@ -46,7 +46,7 @@ class Finality:
         self.checked: tuple[L1BlockRef, ...] = ()
 
     def reset(self) -> None:
-        """A new start: forgets what was derived [FIN8]; L1's finalized head stays."""
+        """A new start: drops what was derived [FIN8]; L1's finalized head stays."""
         self.safe.clear()
         self.checked = ()
         self.due = False

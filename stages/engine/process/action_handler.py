@@ -80,7 +80,7 @@ class ActionHandler:
             server.send(action.peer, action.message)
 
     def _publish_block(self, action: act.PublishBlock) -> None:
-        """Without a p2p process there is nobody to publish to."""
+        """Without a p2p process blocks are not published."""
         if self._p2p is not None:
             self._p2p.publish(action.payload)
 

@@ -34,7 +34,7 @@ class CallRunner:
         return [(self._tasks.pop(task), task.result()) for task in done]
 
     async def close(self, seconds: float) -> None:
-        """Gives a call that can move heads so many seconds to be answered, and cancels the others."""
+        """Waits up to `seconds` for the call that can move heads, and cancels the others."""
         moving = [task for task, pending in self._tasks.items() if pending.work.lane is Lane.HEADS]
         if moving:
             await asyncio.wait(moving, timeout=seconds)

@@ -23,7 +23,7 @@ class OutputError(Exception):
 
 class Reader:
     """`client` has connections of its own, so that reads of many blocks do not delay calls that move heads. `status`
-    gives the present heads."""
+    returns the present heads."""
 
     def __init__(self, config: EngineConfig, client: EngineClient, status: Callable[[], EngineStatus]) -> None:
         self._config, self._client, self._status = config, client, status
@@ -79,7 +79,7 @@ class Reader:
 
     async def _storage_root(self, payload: ExecutionPayload, ref: L2BlockRef) -> Hash:
         """The message passer's storage root: from the header where it has one, else by a proof of the state
-        [RPC32]. Raises OutputError when the engine gives no valid proof."""
+        [RPC32]. Raises OutputError when the engine returns no valid proof."""
         rules = self._config.rollup.schedule().l2(payload.timestamp)
         from_header = rules.withdrawals_root and not self._config.withdrawal_root_from_state
         if from_header and payload.withdrawals_root is not None:

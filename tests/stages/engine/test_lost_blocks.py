@@ -1,4 +1,4 @@
-"""An engine that comes back from a restart without its last blocks: the first answer that is in doubt shows it, a new
+"""An engine that comes back from a restart without its last blocks: its first SYNCING answer shows it, a new
 start is found where the engine is, and the chain goes on from there."""
 
 import pytest

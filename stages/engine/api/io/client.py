@@ -194,7 +194,7 @@ class EngineClient:
 
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """The storage root of an account in a block, proven against the block's state root. Raises TemporaryError when
-        the engine gives no valid proof."""
+        the engine returns no valid proof."""
         try:
             found = _object(await self._call("eth_getProof", to_hex(address), [], to_hex(block.block_hash)))
             proof = [from_hex(node) for node in found.get("accountProof") or ()]

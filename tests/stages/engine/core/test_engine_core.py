@@ -72,7 +72,7 @@ def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixtu
         assert harness.done(WorkFailed)[-1].seconds == pause and len(harness.failures) == number
         assert harness.step() == [] and harness.core.wait_until(harness.now) == harness.now.monotonic + min(1.0, pause)
         harness.wait(pause)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.done(WorkRecovered) == [WorkRecovered("drive", 6)] and harness.status.unsafe is not None
 
 
@@ -81,7 +81,7 @@ def test_searches_begin_a_second_apart(chain: ChainFixture) -> None:
     harness.wait(5)
     harness.request(ResetDerivationRequest(1))
     assert harness.call_names() == ["GetBlockRef"]
-    harness.settle()
+    harness.run_until_idle()
     harness.request(ResetDerivationRequest(2))
     assert harness.step() == []
     harness.wait(SEARCH_PAUSE)
@@ -195,7 +195,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
     chain = chain_with(block_time=1)
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
     harness.wait(1)
-    harness.settle()
+    harness.run_until_idle()
     tip = harness.status.unsafe
     assert tip is not None and tip.number == 1
     harness.wait(5)
@@ -203,7 +203,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
     harness.gossip(other)
     harness.derive(chain.user)
     first = len(harness.core.log)
-    harness.settle()
+    harness.run_until_idle()
     works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
     assert list(dict.fromkeys(works)) == ["attributes", "sequencer"], "the derived block displaces tip and gossip"
     harness.wait(5)
@@ -211,7 +211,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
     assert tip is not None
     harness.gossip(chain.seal(tip, chain.attributes(tip, 100, [chain.user])))
     first = len(harness.core.log)
-    harness.settle()
+    harness.run_until_idle()
     works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
     assert list(dict.fromkeys(works)) == ["unsafe", "sequencer"]
 
@@ -223,7 +223,7 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
     harness = started(chain)
     for _ in range(2):
         harness.derive(chain.user)
-        harness.settle()
+        harness.run_until_idle()
     harness.move_l1(106, 106)
     harness.derive(chain.user)
     calls = harness.step()
@@ -236,16 +236,16 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
     harness.answer(calls[0])
     harness.step()
     assert [action.block.number for action in harness.done(BlockFinalized)] == [2]
-    harness.settle()
+    harness.run_until_idle()
     assert harness.engine.finalized == harness.done(BlockFinalized)[0].block.hash
 
 
 def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.derive(chain.user)
-    harness.settle()
+    harness.run_until_idle()
     harness.wait(10)
-    harness.settle()
+    harness.run_until_idle()
     harness.move_l1(105, 120)
     (pending,) = harness.step()
     harness.answer(pending)
@@ -261,7 +261,7 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
 def test_a_finalized_l1_block_on_another_branch_resets(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.derive(chain.user)
-    harness.settle()
+    harness.run_until_idle()
     harness.move_l1(105, 105)
     (pending,) = harness.step()
     chain.reorg("b", 105)
@@ -292,7 +292,7 @@ def test_a_consolidated_block_reaches_the_engine_in_a_tenth_of_a_second(chain: C
         assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + 0.1)
     assert harness.engine.safe == chain.genesis.hash
     harness.sleep()
-    harness.settle()
+    harness.run_until_idle()
     assert harness.status.safe is not None and harness.engine.safe == harness.status.safe.hash
 
 
@@ -314,7 +314,7 @@ def test_requests_of_another_life_of_derivation_find_their_way_back(chain: Chain
     harness = started(chain)
     harness.request(L2BlocksRequest(1, 0, 1), DERIVATION)
     harness.request(OutputRequest(1, 0), RPC)
-    harness.settle()
+    harness.run_until_idle()
     assert {action.peer for action in harness.done(SendToRpc)} == {RPC}
     assert {action.peer for action in harness.done(SendToDerivation)} == {DERIVATION}
 
@@ -322,14 +322,14 @@ def test_requests_of_another_life_of_derivation_find_their_way_back(chain: Chain
 def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3))
     harness.derive()
-    harness.settle()
+    harness.run_until_idle()
     harness.restart_derivation()
     harness.derive()
     (pending,) = harness.step()
     assert pending.work is Work.START and isinstance(pending.call, GetBlock)
     assert harness.core.heads is not None and harness.core.heads.unsafe.number == 3, "the heads stay in force"
     first = harness.core.status().reset
-    harness.settle()
+    harness.run_until_idle()
     assert harness.start is not None and harness.start.safe_head.number == 1
     assert harness.core.status().reset == harness.start.reset > first
 
@@ -345,18 +345,18 @@ def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> N
     harness.answer(read)
     assert harness.step() == []
     harness.answer(build)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.start is not None and harness.start.safe_head.number == 1, "the safe head has moved meanwhile"
 
 
 def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3, safe=3))
     harness.derive(chain.user)
-    harness.settle()
+    harness.run_until_idle()
     harness.wait(5)
     harness.engine.lose(0)
     harness.request(StartRequest(harness.core.status().reset, None), DERIVATION)
-    harness.settle()
+    harness.run_until_idle()
     assert "has lost the safe block" in harness.failures[-1]
     assert harness.core.heads is not None and harness.core.heads.safe == chain.genesis
 
@@ -369,5 +369,5 @@ def test_attributes_of_a_start_that_was_given_up_are_not_offered(chain: ChainFix
     late = AttributesReady(old.reset, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(105), True)
     harness.request(late, DERIVATION)
     assert [pending.work for pending in harness.step()] == [Work.START]
-    harness.settle()
+    harness.run_until_idle()
     assert harness.core.status().safe == chain.genesis

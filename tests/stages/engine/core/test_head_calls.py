@@ -1,4 +1,5 @@
-"""Calls that move heads: what follows from their answers, answers in doubt, and updates that must come first."""
+"""Calls that move heads: what follows from their answers, answers that wait for the heads to be confirmed, and updates
+that must come first."""
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_an_unsafe_block_that_fails_is_tried_again_after_a_pause(chain: ChainFix
         assert harness.done(WorkFailed)[-1].seconds == pause and harness.done(WorkFailed)[-1].task == "unsafe blocks"
         assert harness.step() == []
         harness.wait(pause)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.done(WorkRecovered)[-1] == WorkRecovered("unsafe blocks", 2)
 
 
@@ -126,7 +127,7 @@ def test_no_unsafe_block_is_inserted_while_a_derived_one_is_built(chain: ChainFi
     assert again.work is Work.ATTRIBUTES
 
 
-# --- answers in doubt ----------------------------------------------------------------------------------------------
+# --- answers held until the heads are confirmed --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", ["SYNCING", "ACCEPTED"])
@@ -148,7 +149,7 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
 def test_an_engine_that_has_lost_blocks_shows_it_by_the_update(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.derive(chain.user)
-    harness.settle()
+    harness.run_until_idle()
     harness.wait(5)
     harness.engine.lose(0)
     harness.gossip(next_block(chain, harness))
@@ -157,7 +158,7 @@ def test_an_engine_that_has_lost_blocks_shows_it_by_the_update(chain: ChainFixtu
     (update,) = harness.step()
     harness.answer(update)
     assert "SYNCING to a forkchoice update" in harness.done(ResetStarted)[-1].reason
-    harness.settle()
+    harness.run_until_idle()
     assert harness.status.unsafe == chain.genesis
 
 
@@ -202,7 +203,7 @@ def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() 
     harness.wait(1)
     (again,) = harness.step()
     assert again.call == fetch.call, "the job is kept"
-    harness.settle()
+    harness.run_until_idle()
     assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", None)
 
 
@@ -216,7 +217,7 @@ def test_a_failed_update_of_a_sequenced_block_is_repeated_in_a_second() -> None:
     harness.wait(1)
     (again,) = harness.step()
     assert again.call == update.call
-    harness.settle()
+    harness.run_until_idle()
     assert harness.done(BlockSequenced)[0].sequenced.block.ref.number == 1
 
 
@@ -268,7 +269,7 @@ def test_a_refused_forkchoice_resets(chain: ChainFixture) -> None:
     harness.answer(update, ErrorAnswer(-38002, "invalid forkchoice state"))
     assert harness.core.heads is None and harness.done(WorkFailed)[-1].task == "unsafe blocks"
     harness.wait(1)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.status.unsafe == chain.ref(payload), "it is still queued, and inserted on the new start"
     assert harness.done(WorkRecovered)[-1] == WorkRecovered("unsafe blocks", 1)
 
@@ -291,9 +292,9 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     harness = started(chain)
     payload = next_block(chain, harness)
     harness.gossip(payload)
-    harness.settle()
+    harness.run_until_idle()
     harness.derive(concluding=False)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
     harness.derive(chain.user)
     build = until(harness, Work.ATTRIBUTES, ForkchoiceUpdate)

@@ -85,7 +85,7 @@ def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
     for number in range(2 * MAX_OVERLAP_REQUESTS):
         harness.request(L2BlocksRequest(1, number, number), DERIVATION)
     sent = len(harness.done(SendToDerivation))
-    harness.settle()
+    harness.run_until_idle()
     assert len(harness.done(SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
 
 
@@ -103,12 +103,22 @@ def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
     assert harness.done(StoreSequencerState)[-1].active and harness.status.sequencer_active
     harness.request(StopSequencerRequest(3))
     harness.request(StopSequencerRequest(3))
-    harness.settle()
+    harness.run_until_idle()
     assert harness.responses[-1] == ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
     assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
     assert not harness.done(StoreSequencerState)[-1].active
     harness.request(StopSequencerRequest(4))
     assert harness.responses[-1] == ControlResponse(4, "sequencer not running", None)
+
+
+def test_a_stop_that_is_overtaken_by_a_start_is_answered_with_the_head_where_it_stopped(chain: ChainFixture) -> None:
+    """Both requests arrive before the core's next step."""
+    harness = started(chain, sequencer_enabled=True)
+    harness.request(StopSequencerRequest(1))
+    harness.request(StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses == [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
+    assert harness.done(SequencerStopped) == [SequencerStopped(chain.genesis)]
+    assert harness.status.sequencer_active and harness.done(StoreSequencerState)[-1].active
 
 
 def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: ChainFixture) -> None:
@@ -118,5 +128,5 @@ def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: 
     harness.request(ResetDerivationRequest(2))
     assert len(harness.done(ResetStarted)) == 1 and harness.responses == []
     harness.wait(1)
-    harness.settle()
+    harness.run_until_idle()
     assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]

@@ -114,7 +114,7 @@ class Walk(RuleBasedStateMachine):
         self.payload_requests: set[int] = set()
         self.building = False
         if running:
-            self.harness.settle()
+            self.harness.run_until_idle()
             self.harness.derive()
 
     # --- checks ----------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Walk(RuleBasedStateMachine):
                 assert self.is_update_first(pending), f"{pending} while a derived block is built"
 
     def is_update_first(self, pending: PendingCall) -> bool:
-        """Whether a call belongs to work of before the build: its update, or that of an answer in doubt."""
+        """Whether a call belongs to work of before the build: its update, or that of a held answer."""
         return isinstance(pending.call, ForkchoiceUpdate) and pending.work is not Work.FORKCHOICE
 
     @rule(seconds=st.sampled_from([0.05, 0.11, 1.0, 2.0, 12.0]))
@@ -259,6 +259,10 @@ class Walk(RuleBasedStateMachine):
     def answer_with_fault(self, pending: PendingCall, fault: str) -> None:
         if fault == "invalid" and is_deposits_only(pending):
             fault = "error"
+        if isinstance(pending.call, OutputRequest | PayloadRequest):
+            lost = {pending.call.id}  # the requester would repeat it
+            self.rpc_requests -= lost
+            self.payload_requests -= lost
         self.watched(pending.work, lambda: self.harness.answer(pending, bad_answer(pending, fault)))
 
     @precondition(lambda self: self.harness.open)

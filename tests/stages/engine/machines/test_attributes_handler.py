@@ -323,7 +323,9 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: Chai
     assert call == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
     with pytest.raises(TemporaryError):
         handler.answer(call, ErrorAnswer(-32000, "busy"))
-    assert handler.controller.forkchoice_due() == call, "an engine that could not judge is asked again"
+    assert handler.controller.forkchoice_due() == call, (
+        "the update is sent again to an engine that could not validate it"
+    )
     for answer, tip, error in (
         (VALID, refs[3], None),
         (ForkchoiceAnswer("SYNCING"), new, None),
@@ -339,7 +341,7 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: Chai
 def test_old_and_repeated_messages(chain: ChainFixture) -> None:
     handler = at_step(chain, AttributesStep.CHOOSE)
     message = derived(chain, chain.genesis)
-    assert handler.offer(message) is None, "it is in hand already"
+    assert handler.offer(message) is None, "it is the present job already"
     outcome = step_through(handler, VALID)
     assert handler.offer(message) is outcome, "a repeated need is answered again"
     assert handler.offer(msgspec.structs.replace(message, sequence=0)) is None

@@ -1,4 +1,4 @@
-"""The walk to the base against a plain walk over every parent (derivation-rules RS1)."""
+"""The walk to the base against a plain walk over every parent [RS1]."""
 
 import pytest
 from hypothesis import given, settings
@@ -26,24 +26,24 @@ def plain_walk(chain: ChainFixture, refs: list[L2BlockRef], safe: L2BlockRef) ->
 
 
 def search(chain: ChainFixture, refs: list[L2BlockRef], safe: L2BlockRef) -> tuple[Base, int]:
-    machine, asked = BaseSearch(chain.rollup, chain.known[safe.hash]), 0
+    machine, steps = BaseSearch(chain.rollup, chain.known[safe.hash]), 0
     while isinstance(need := machine.next(), NeedBlock):
-        asked += 1
+        steps += 1
         machine.add_block(need.number, chain.known[refs[need.number].hash])
-    return need, asked
+    return need, steps
 
 
 @settings(max_examples=40)
 @given(safe=st.integers(0, 150), per_epoch=st.integers(1, 8))
 def test_the_base_is_that_of_the_rule(safe: int, per_epoch: int, lasting_chain: ChainFixture) -> None:
     refs = lasting_chain.build(safe, per_epoch)
-    found, asked = search(lasting_chain, refs, refs[safe])
+    found, steps = search(lasting_chain, refs, refs[safe])
     assert found == plain_walk(lasting_chain, refs, refs[safe])
-    assert asked <= 50
+    assert steps <= 50
 
 
 def test_around_a_change_of_the_timeout() -> None:
-    """The time of the walked-to origin decides which timeout counts (RS2)."""
+    """The time of the walked-to origin decides which timeout counts [RS2]."""
     early = ("regolith", "canyon", "delta", "ecotone", "fjord")
     for change in range(0, 130, 7):
         chain = chain_with({**dict.fromkeys(early, 0), "granite": 1_000 + 4 * change}, l1_step=4, channel_timeout=100)

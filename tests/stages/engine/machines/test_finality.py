@@ -1,4 +1,4 @@
-"""Finality of L2 blocks by the L1 blocks they came from (node-behaviour 11.8)."""
+"""Finality of L2 blocks by the L1 blocks they came from [FIN1 to FIN8]."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The L1 origin of the next sequenced block (node-behaviour 12.2)."""
+"""The L1 origin of the next sequenced block [SEQ14 to SEQ18]."""
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_a_block_that_does_not_carry_the_next_ends_it(chain: ChainFixture) -> No
 
 
 def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFixture) -> None:
-    """It was on its way when the head told of the reorg; nothing else would ever put it out again."""
+    """It was on its way when the new head arrived; nothing else would ever remove it."""
     stale = chain.l1(105)
     l1 = window(chain, 106, 104)
     chain.reorg("b", 104)

@@ -1,4 +1,4 @@
-"""The sequencer's tables (node-behaviour 12.1, 12.4, 12.8, 1.6), row by row, and any order of events."""
+"""The sequencer's tables [SEQ1 to SEQ13, SEQ20, SEQ29 to SEQ38], row by row, and any order of events."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_the_sealing_duration_counts(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 1.5
 
 
-# --- failures (12.1) -----------------------------------------------------------------------------------------------
+# --- failures [SEQ5 to SEQ9] ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int,
     assert isinstance(sequencer.next(START + 11), NeedAttributes)
 
 
-# --- start and stop (1.6, 12.7) ------------------------------------------------------------------------------------
+# --- start and stop [RPC57, RPC58, SEQ26, SEQ27] -------------------------------------------------------------------
 
 
 def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:

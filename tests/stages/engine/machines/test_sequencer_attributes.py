@@ -1,4 +1,4 @@
-"""When the sequencer leaves blocks empty (node-behaviour 12.3)."""
+"""When the sequencer leaves blocks empty [SEQ19]."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Stories of the start search (node-behaviour 11.6)."""
+"""Where the start search ends, case by case [STA1 to STA17]."""
 
 from typing import Any
 
@@ -31,12 +31,12 @@ class Engine:
             "safe": None if safe is None else refs[safe],
             "latest": refs[latest],
         }
-        self.asked: list[Any] = []
+        self.needs: list[Any] = []
 
     def run(self, chain: ChainFixture, l1_head: int = 10_000, **kind: Any) -> Heads:
         search = StartSearch(chain.rollup, **kind)
         while not isinstance(need := search.next(), Heads):
-            self.asked.append(need)
+            self.needs.append(need)
             if isinstance(need, NeedOrigin):
                 search.add_origin(need, chain.l1_ref(need.number) if need.number <= l1_head else None)
             elif isinstance(need, NeedLabel):
@@ -55,15 +55,15 @@ def heads(unsafe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> Heads:
 def test_a_fresh_engine_starts_at_genesis(chain: ChainFixture) -> None:
     engine = Engine([chain.genesis], None, None)
     assert engine.run(chain) == heads(chain.genesis, chain.genesis, chain.genesis)
-    assert NeedGenesis(0) in engine.asked
+    assert NeedGenesis(0) in engine.needs
 
 
 def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixture) -> None:
     refs = chain.build(30)
     engine = Engine(refs, 5, 20)
     assert engine.run(chain) == heads(refs[30], refs[5], refs[5])
-    origins = [need.number for need in engine.asked if isinstance(need, NeedOrigin)]
-    assert len(origins) == len(set(origins)), "each L1 block is asked for once"
+    origins = [need.number for need in engine.needs if isinstance(need, NeedOrigin)]
+    assert len(origins) == len(set(origins)), "each L1 block is requested once"
 
 
 def test_a_full_window_below_the_tip_is_safe(chain: ChainFixture) -> None:
@@ -189,7 +189,7 @@ def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     engine = Engine(refs, 10, 20)
     found = engine.run(chain, skip_check=True)
     assert found == heads(refs[60], refs[10], refs[10])
-    walked = [need for need in engine.asked if isinstance(need, NeedParent)]
+    walked = [need for need in engine.needs if isinstance(need, NeedParent)]
     assert len(walked) == 10
 
 

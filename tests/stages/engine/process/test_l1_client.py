@@ -1,5 +1,5 @@
-"""L1 blocks and references from the l1 process: requested until they arrive, read in batches, forgotten when asked
-to."""
+"""L1 blocks and references from the l1 process: requested until they arrive, read in batches, dropped on
+request."""
 
 import asyncio
 from collections.abc import Callable

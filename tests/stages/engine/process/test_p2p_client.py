@@ -1,4 +1,4 @@
-"""What the p2p process is asked for, and how long a block is sent to it."""
+"""What is requested from the p2p process, and how long a block is sent to it."""
 
 import asyncio
 from collections.abc import Callable
