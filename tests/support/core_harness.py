@@ -9,6 +9,7 @@ from rollup_node.stages.engine.core.actions import (
     PublishBlock,
     PublishStatus,
     RequestL1Blocks,
+    ResetStarted,
     SendToDerivation,
     SendToRpc,
     WorkFailed,
@@ -69,9 +70,10 @@ class CoreHarness:
         """Takes the core's new actions, as its neighbours do."""
         fresh = self.core.take_actions()
         self.actions += fresh
-        for action in fresh:
+        for position, action in enumerate(fresh):
             if isinstance(action, SendToDerivation) and action.peer == self.derivation:
-                self._take_from_engine(action.message)
+                in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
+                self._take_from_engine(action.message, in_force)
         for action in fresh:
             if isinstance(action, RequestL1Blocks):
                 for number in range(action.blocks.first, action.blocks.first + action.blocks.count):
@@ -162,12 +164,15 @@ class CoreHarness:
         self.core.news(UnsafeBlock(payload), self.now)
         self.drain()
 
-    def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse) -> None:
+    def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
+        """Takes a message to derivation; `in_force` unless a reset has followed it in the same step."""
         if isinstance(message, PipelineStart):
-            heads = self.core.heads
-            assert heads is not None and message.reset == self.core.status().reset, "a start in force"
+            if in_force:
+                heads = self.core.heads
+                assert heads is not None and message.reset == self.core.status().reset, "a start in force"
+                is_new = self.start is not None and message.reset != self.start.reset
+                assert not is_new or message.safe_head == heads.safe == heads.pending_safe
             if self.start is None or message.reset != self.start.reset:
-                assert message.safe_head == heads.safe == heads.pending_safe or self.start is None
                 self.start, self.parent, self.sequence, self.waiting = message, message.safe_head, 0, None
             return
         waiting = self.waiting
