@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.commands.flags import Parser, url
+from rollup_node.node.commands.flags import FlagParser, url
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.peering.diagnosis import Diagnosis
 
@@ -45,8 +45,8 @@ class Finding(NamedTuple):
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the command; returns 1 if there is a FAULT, else 0. Raises SetupError when the node does not answer."""
-    parser = Parser("p2p doctor", DESCRIPTION)
+    """Runs the command; 0 if nothing is at fault."""
+    parser = FlagParser("p2p doctor", DESCRIPTION)
     parser.add_argument("--rpc", type=url, metavar="URL", required=True, help="JSON-RPC of a running node")
     parser.add_argument("--json", action="store_true", help="the diagnosis and the findings as one JSON object")
     flags = parser.parse_all(words)

@@ -53,7 +53,7 @@ class ListingStage:
         self._said: dict[object, float] = {}
         self._schedule = config.rollup.schedule()
         self._work = PeriodicTask("list", self._step)
-        self.activities = [self._work]
+        self.periodic_tasks = [self._work]
         self._l1 = bus.connect("l1.blocks", self._on_l1)
         self._blobs = bus.connect("blobs.contents", self._on_blobs)
         self._publisher = bus.publish("status.derivation")

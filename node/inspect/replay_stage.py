@@ -83,7 +83,7 @@ class ReplayStage:
         self._moved_at = time.monotonic()
         self._give_up: str | None = None
         self._work = PeriodicTask("replay", self._step)
-        self.activities = [self._work]
+        self.periodic_tasks = [self._work]
         self._server = bus.serve("engine.blocks", self._take)
         bus.serve("engine.control", lambda peer, message: None)
         self._l1 = L1Client(bus, on_block=lambda message: None)

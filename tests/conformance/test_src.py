@@ -8,10 +8,9 @@ from pathlib import Path
 import ckzg
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.node.runtime.task_runner import Driver, Problems
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.blobs.beacon_api import pair_with_commitments
 from rollup_node.stages.blobs.blob_requests import PendingRequests
 from rollup_node.stages.blobs.config import BlobsConfig
@@ -206,12 +205,12 @@ def no_source_of_blobs() -> None:
 
     async def use(urgent: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-            buses = Bus.for_test(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
-            async with pumping(buses):
+            buses = in_process_buses(CHANNELS, Path(folder), {"blobs": 1, "derivation": 1, "compute": 1})
+            async with running_buses(buses):
                 meter = Meter("blobs")
                 stage = process.build(BlobsConfig(None, rollup(ECOTONE)), buses["blobs"], meter)
                 client = buses["derivation"].connect("blobs.contents", lambda message: None)
-                driver = Driver(stage, meter, Problems(stage, meter), "blobs")
+                driver = TaskRunner(stage, meter, Problems(stage, meter), "blobs")
                 running = asyncio.create_task(driver.run(driver.activities[0]))
                 try:
                     for _ in range(20):

@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from tests.support.leftovers import Leftovers
 from tests.support.go_peers import GoPeer, Scene, go_peer, need_daemon, run_in_namespace
+from tests.support.leftovers import Leftovers
 from tests.support.p2p_blocks import CHAIN_ID, signed
 from tests.support.p2p_nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
 

@@ -181,7 +181,7 @@ class CoreHarness:
 
     def restart_derivation(self) -> None:
         """Derivation has a new life, which has no start."""
-        self.derivation = ProcessId(self.derivation.row, self.derivation.incarnation + 1)
+        self.derivation = ProcessId(self.derivation.slot, self.derivation.incarnation + 1)
         self.start = self.parent = self.waiting = None
 
     def derive(self, *users: bytes, concluding: bool = True) -> None:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.backoff import TaskBackoff
 from rollup_node.stages.engine.core.calls import Instant
@@ -74,7 +74,7 @@ class EngineNode:
         self.peer_payloads: list[PayloadResponse] = []
         self.engine_process: ProcessId | None = None
         roles = {"l1": 1, "derivation": 1, "engine": 1, "p2p": 1, "rpc": 1}
-        self.buses = Bus.for_test(CHANNELS, directory, roles, incarnation=incarnation)
+        self.buses = in_process_buses(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
         self.config = EngineConfig(url=engine.url, jwt_secret=SECRET, timeout=2.0, **settings)
         self.meter = Meter("engine")
@@ -175,9 +175,9 @@ class EngineNode:
     async def running(self) -> AsyncIterator["EngineNode"]:
         """Runs the stage and its neighbours."""
         self.move_l1(self.l1_head)
-        async with pumping(self.buses), asyncio.TaskGroup() as group:
+        async with running_buses(self.buses), asyncio.TaskGroup() as group:
             await self.stage.start()
-            tasks = [group.create_task(self._run(task)) for task in self.stage.activities]
+            tasks = [group.create_task(self._run(task)) for task in self.stage.periodic_tasks]
             try:
                 yield self
             finally:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.base import Health
 from rollup_node.stages.messages.l1 import RuntimeConfig
@@ -97,7 +97,7 @@ class P2pNode:
         self.config = P2pConfig(rollup, **{**defaults, **options})
         directory = directory / str(number)
         directory.mkdir(exist_ok=True)
-        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
+        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
         self.meter = Meter("p2p")
         self.l1 = self.buses["l1"].publish("status.l1")
         self.l1.set(RuntimeConfig(SIGNER.address))
@@ -137,11 +137,11 @@ class P2pNode:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["P2pNode"]:
-        async with pumping(self.buses):
+        async with running_buses(self.buses):
             await self.stage.start()
             self.engine.send(UnsafeBlocksRequest(0, None))
             try:
-                async with running_tasks(*self.stage.activities):
+                async with running_tasks(*self.stage.periodic_tasks):
                     yield self
             finally:
                 await self.stage.close()

@@ -14,8 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
@@ -63,11 +62,11 @@ async def median_milliseconds(blocks: int) -> float:
             arrived.set()
 
     with tempfile.TemporaryDirectory() as directory:
-        buses = Bus.for_test(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
+        buses = in_process_buses(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
         buses["l1"].publish("status.l1").set(RuntimeConfig(SIGNER.address))
         stage = build(_config(RECEIVER), buses["p2p"], Meter("p2p"))
         engine = buses["engine"].connect("p2p.blocks", on_message)
-        async with pumping(buses):
+        async with running_buses(buses):
             await stage.start()
             engine.send(UnsafeBlocksRequest(0, None))
             try:

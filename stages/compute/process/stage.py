@@ -14,7 +14,7 @@ class ComputeStage:
     """Has no activities of its own: the bus runs a task whenever there is one."""
 
     def __init__(self, config: ComputeConfig, bus: Bus) -> None:
-        self.activities: tuple[PeriodicTask, ...] = ()
+        self.periodic_tasks: tuple[PeriodicTask, ...] = ()
         self._kzg = config.kzg
         self.worker = bus.work(
             {

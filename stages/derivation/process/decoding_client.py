@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed, WorkerPool
+from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.process.decoded_channels import ResultCache
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
@@ -20,7 +20,7 @@ MAX_QUEUED = 256
 class Decoding:
     """`wake` is called when a result has come. Without a pool channels are read in this process, when needed."""
 
-    def __init__(self, pool: WorkerPool | None, wake: Callable[[], None]) -> None:
+    def __init__(self, pool: TaskDispatcher | None, wake: Callable[[], None]) -> None:
         self._pool = pool
         self._wake = wake
         self._cache = ResultCache(MAX_CACHED)
@@ -62,10 +62,10 @@ class Decoding:
             _, need = self._queued.popitem(last=False)
             self._begin(self._pool, need)
 
-    def _begin(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    def _begin(self, pool: TaskDispatcher, need: NeedDecoded) -> None:
         self._running[need.key] = asyncio.create_task(self._run(pool, need), name="decode a channel")
 
-    async def _run(self, pool: WorkerPool, need: NeedDecoded) -> None:
+    async def _run(self, pool: TaskDispatcher, need: NeedDecoded) -> None:
         try:
             self._cache.put(need.key, await self._decoded(pool, need))
         finally:
@@ -73,7 +73,7 @@ class Decoding:
             self._begin_queued()
             self._wake()
 
-    async def _decoded(self, pool: WorkerPool, need: NeedDecoded) -> DecodedChannel:
+    async def _decoded(self, pool: TaskDispatcher, need: NeedDecoded) -> DecodedChannel:
         """By a worker; what workers fail at, as a channel that takes them too long, in a thread of this process, which
         goes on beating beside it."""
         try:

@@ -32,7 +32,7 @@ class Counting(Protocol):
 class Logging(Protocol):
     """The logger."""
 
-    def detail(self, message: str, /, **fields: object) -> None: ...
+    def trace(self, message: str, /, **fields: object) -> None: ...
 
     def debug(self, message: str, /, **fields: object) -> None: ...
 
@@ -79,7 +79,7 @@ class Journal:
         self._origin = block
         self._meter.set("refs_number", block.number, layer="l1", type="l1_derived")
         self._meter.set("refs_time", block.timestamp, layer="l1", type="l1_derived")
-        self._log.detail("reading L1 block", block=block)
+        self._log.trace("reading L1 block", block=block)
 
     def channel_read(self, need: NeedDecoded, result: DecodedChannel) -> None:
         """A channel, or a part of it, is read."""

@@ -75,7 +75,7 @@ class DerivationStage:
         self._pacer, self._prefetch_pacer = Pacer(REPEAT_SECONDS), Pacer(PREFETCH_SECONDS)
         self._problems: tuple[str, ...] = ()
         self._derive = PeriodicTask("derive", self._step)
-        self.activities = [self._derive]
+        self.periodic_tasks = [self._derive]
         pool = None if config.inline_decoding else bus.dispatch("work.derivation")
         self._decoding = Decoding(pool, self._derive.wake.set)
         self._l1: Client = bus.connect("l1.blocks", self._on_l1)

@@ -148,7 +148,7 @@ class ActionHandler:
             show_payload(self._meter, "l2_buffer_unsafe", action.lowest)
 
     def _unsafe_block_inserted(self, action: act.UnsafeBlockInserted) -> None:
-        log.detail("inserted unsafe block", block=action.block, origin=action.block.l1_origin, queued=action.queued)
+        log.trace("inserted unsafe block", block=action.block, origin=action.block.l1_origin, queued=action.queued)
 
     def _unsafe_block_dropped(self, action: act.UnsafeBlockDropped) -> None:
         found = action.dropped

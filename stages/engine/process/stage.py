@@ -43,8 +43,8 @@ def present() -> Instant:
 
 
 class EngineStage:
-    """`activities` are what the runtime drives: the loop, a watch over an engine that has nothing to do, and what is
-    repeated towards the p2p process."""
+    """`periodic_tasks`: the loop, a watch over an engine that has nothing to do, and what is repeated towards the p2p
+    process."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class EngineStage:
         state_file = SequencerStateFile(config.sequencer_state_file)
         self.core = EngineCore(
             config,
-            first_reset=bus.incarnation << 32,
+            first_reset=bus.process_id.incarnation << 32,
             stopped=state_file.is_stopped(default=config.sequencer_stopped),
             backoff=backoff or TaskBackoff(jitter=lambda: random.uniform(0, JITTER_SECONDS)),
         )
@@ -66,7 +66,7 @@ class EngineStage:
         self._reading_client = EngineClient(config.url, config.jwt_secret, config.timeout, config.rollup, meter)
         self._reader = Reader(config, self._reading_client, self.core.status)
         self._loop = PeriodicTask("engine", self._step)
-        self.activities = [self._loop, PeriodicTask("watch", self._watch)]
+        self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
         self._status = StatusPublisher(bus, meter)
         self._l1 = L1Client(bus, self._news)
@@ -83,7 +83,7 @@ class EngineStage:
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
         if self._p2p is not None:
-            self.activities.append(PeriodicTask("blocks from peers", self._repeat))
+            self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         bus.subscribe("status.l1", self._on_l1_status)
         bus.subscribe("status.derivation", self._on_derivation_status)
         self._actions.perform(self.core.take_actions())

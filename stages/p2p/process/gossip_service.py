@@ -78,7 +78,7 @@ class GossipService:
         for protocol in PROTOCOLS:
             host.set_stream_handler(protocol, self._handle_stream)
         host.subscribe(self._on_host_event)
-        self.activity = PeriodicTask("gossip", self._heartbeat)
+        self.periodic_task = PeriodicTask("gossip", self._heartbeat)
 
     @property
     def topics(self) -> list[str]:

@@ -46,7 +46,7 @@ log = get_logger("p2p")
 
 
 class P2pStage:
-    """The process's stage; the runtime drives `activities`."""
+    """The process's stage; the runtime runs `periodic_tasks`."""
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
@@ -77,19 +77,19 @@ class P2pStage:
         self.peers_server = PeersServer(bus, self.host, directory, self._diagnose)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
-        self.activities = [
+        self.periodic_tasks = [
             PeriodicTask("listen for peers", self._open),
-            self.gossip.activity,
-            self.score_service.activity,
+            self.gossip.periodic_task,
+            self.score_service.periodic_task,
             PeriodicTask("status", self._publish_status),
-            *self.peer_manager.activities,
+            *self.peer_manager.periodic_tasks,
         ]
         if self.sync is not None:
-            self.activities.append(self.sync.activity)
+            self.periodic_tasks.append(self.sync.periodic_task)
         if not config.no_discovery:
-            self.activities.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
+            self.periodic_tasks.append(PeriodicTask("discovery", lambda: self._discovery_step("discovery")))
         if config.nat:
-            self.activities.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
+            self.periodic_tasks.append(PeriodicTask("port forwarding", lambda: self._discovery_step("port forwarding")))
 
     # --- called by the runtime ------------------------------------------------------------------------------------
 
@@ -140,9 +140,7 @@ class P2pStage:
 
     async def _discovery_step(self, name: str) -> float:
         """One step of a discovery task, which exists only once discovery has started."""
-        steps = (
-            {activity.name: activity.step for activity in self.discovery.activities} if self._discovery_started else {}
-        )
+        steps = {task.name: task.step for task in self.discovery.periodic_tasks} if self._discovery_started else {}
         if name in steps:
             return await steps[name]()
         return LISTENING_INTERVAL if self._discovery_started else NOT_STARTED_INTERVAL

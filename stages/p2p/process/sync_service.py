@@ -96,22 +96,22 @@ class SyncClient:
         self._host, self.planner = host, planner
         self._is_static, self._on_block = is_static, on_block
         self._protocols = payload_by_number.protocols(host.config.rollup.l2_chain_id)
-        self.activity = PeriodicTask("sync", self._step)
+        self.periodic_task = PeriodicTask("sync", self._step)
         host.subscribe(self._on_host_event)
 
     def request_range(self, head: int, gap_end: GapEnd) -> None:
         """The blocks above number `head` and below `gap_end` are missing."""
         self._release(self.planner.request_range(head, gap_end, time.monotonic()))
-        self.activity.wake.set()
+        self.periodic_task.wake.set()
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerIdentified):
             if set(self._protocols) & set(event.identify.protocols):
                 self.planner.add_peer(event.peer, self._is_static(event.peer))
-                self.activity.wake.set()
+                self.periodic_task.wake.set()
         elif isinstance(event, PeerDisconnected):
             self.planner.remove_peer(event.peer)
-            self.activity.wake.set()
+            self.periodic_task.wake.set()
 
     async def _step(self) -> float:
         now = time.monotonic()
@@ -133,7 +133,7 @@ class SyncClient:
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
         self._release(self.planner.handle_outcome(request, outcome, now))
         self._host.meter.set("p2p_payloads_quarantine_total", len(self.planner.quarantine))
-        self.activity.wake.set()
+        self.periodic_task.wake.set()
 
     async def _exchange(self, request: BlockRequest) -> RequestOutcome:
         """One request on a stream of its own."""

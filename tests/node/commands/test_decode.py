@@ -202,7 +202,7 @@ def test_forks_restrict(decode: Any, shared_data: Path) -> None:
     assert (ran.code, ran.err[0][-10:]) == (1, "(rule BE5)")
 
 
-def test_spans_without_the_chain_are_warned_of(decode: Any, shared_data: Path) -> None:
+def test_spans_without_the_chain_are_a_warning(decode: Any, shared_data: Path) -> None:
     ran = decode(shared_data / "channels" / "kona_batch.bin", "--as", "channel")
     assert ran.code == 0
     assert ran.err == [
@@ -226,13 +226,13 @@ def test_spans_without_the_chain_are_warned_of(decode: Any, shared_data: Path) -
         (["nowhere", "--as", "blob"], "cannot read nowhere: No such file or directory"),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(decode: Any, words: list[str], text: str) -> None:
+def test_wrong_flags_are_rejected_in_one_line(decode: Any, words: list[str], text: str) -> None:
     ran = decode(*words)
     assert ran.code == 1
     assert len(ran.err) == 1 and text in ran.err[0]
 
 
-def test_very_many_troubles_are_counted(decode: Any, tmp_path: Path) -> None:
+def test_many_errors_are_counted(decode: Any, tmp_path: Path) -> None:
     frames = b"".join(bytes(18 - 4) + number.to_bytes(2, "big") + bytes(7) for number in (1,) * 200)
     (tmp_path / "data").write_bytes(b"\0" + frames)
     ran = decode(tmp_path / "data", "--as", "data")
@@ -247,8 +247,7 @@ def test_files_that_are_too_large_or_no_text(decode: Any, tmp_path: Path, hildr:
     ran = decode(tmp_path / "large", tmp_path / "no text", "--as", "blob")
     assert ran.code == 1
     assert ran.err == [
-        f"rollup-node: {tmp_path}/large: offset 1000000: longer than 1000000 bytes, which is the most that is read of"
-        " such a file",
+        f"rollup-node: {tmp_path}/large: offset 1000000: longer than 1000000 bytes, the limit for such a file",
         f"rollup-node: {tmp_path}/no text: offset 2: not hex text",
     ]
     assert decode(tmp_path / "no text", hildr, "--as", "channel").code == 0
@@ -271,7 +270,7 @@ def test_as_a_program_of_little_memory(tmp_path: Path) -> None:
     assert int(done.stdout) < 300_000
 
 
-def test_output_that_nobody_reads(hildr: Path) -> None:
+def test_output_without_a_reader(hildr: Path) -> None:
     command = f'"{sys.executable}" -m rollup_node.node decode {" ".join([str(hildr)] * 500)} --as channel --full'
     done = subprocess.run(
         ["sh", "-c", f"{command} | head -c 10"], capture_output=True, text=True, timeout=60, check=False

@@ -59,10 +59,10 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
     assert all(line.endswith("(rule BS2)") for line in lines)
 
 
-def test_l1_that_is_used_up_before(recorded: str, shared_data: Path) -> None:
+def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
-    assert len(done.stdout.splitlines()) > 5, "what was dropped is told all the same"
+    assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
     assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
 
 
@@ -83,7 +83,7 @@ DROPS = [
 
 @contextmanager
 def _node(answer: dict[str, Any]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class DropsHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             assert call["method"] == "explain_drops"
@@ -94,9 +94,9 @@ def _node(answer: dict[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), DropsHandler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -111,7 +111,7 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["explain", "--rpc", url, "--json"]) == 0
         out, err = capsys.readouterr()
         assert [json.loads(line) for line in out.splitlines()] == DROPS
-        assert err == "rollup-node: 5 older drops are forgotten\n"
+        assert err == "rollup-node: 5 older drops are no longer known\n"
         assert cli.main(["explain", "--rpc", url, "--from-l1", "6", "--to-l1", "6"]) == 0
         out, _ = capsys.readouterr()
         assert out.splitlines() == [
@@ -136,7 +136,7 @@ def test_of_a_node_that_dropped_nothing(capsys: pytest.CaptureFixture[str]) -> N
         {"error": {"code": -32000, "message": "a message\nof two lines, \x1b[31mcolored"}},
     ],
 )
-def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_another_server(answer: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     with _node(answer) as url:
         assert cli.main(["explain", "--rpc", url]) == 1
     out, err = capsys.readouterr()
@@ -159,7 +159,7 @@ def test_of_something_else(answer: dict[str, Any], capsys: pytest.CaptureFixture
         (["--from-l2", "5", "--l2-blocks", "nowhere"], 'argument --l2-blocks: cannot read "nowhere": No such file'),
     ],
 )
-def test_wrong_flags_are_refused_in_one_line(
+def test_wrong_flags_are_rejected_in_one_line(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     node = [] if "--rpc" in arguments else ["--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1"]

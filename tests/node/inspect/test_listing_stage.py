@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect.listing_stage import ListingConfig, build
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested
@@ -20,7 +20,7 @@ ROLES = ("l1", "blobs", "derivation", "engine", "rpc", "compute")
 
 async def _list(world: Any, last: int, directory: Path) -> tuple[list[str], list[str]]:
     """The lines on standard output and on standard error."""
-    buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+    buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
     paths = [directory / "out", directory / "err"]
     out, err = (os.open(path, os.O_CREAT | os.O_WRONLY) for path in paths)
     server = buses["l1"].serve("l1.blocks", lambda peer, want: answer(peer, want))
@@ -30,8 +30,8 @@ async def _list(world: Any, last: int, directory: Path) -> tuple[list[str], list
             server.send(peer, L1BlockResponse(world.l1(number)))
 
     stage = build(ListingConfig(world.config, 0, last, None, True, out, err), buses["derivation"], Meter("derivation"))
-    activity = stage.activities[0]
-    async with pumping(buses), asyncio.timeout(20):
+    activity = stage.periodic_tasks[0]
+    async with running_buses(buses), asyncio.timeout(20):
         with suppress(ExitRequested):
             while True:
                 pause = await activity.step()

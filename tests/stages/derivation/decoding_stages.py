@@ -49,7 +49,7 @@ class JobStage:
         self._counters = bus.counters
         pool = bus.dispatch("work.derivation")
         self._decoding = Decoding(None if config.inline else pool, self._wake.set)
-        self.activities = [PeriodicTask("decode", self._step)]
+        self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
         """Nothing to open."""
@@ -110,7 +110,7 @@ class JobStage:
 class IdleStage:
     """Stands for the other processes that workers work for."""
 
-    activities = ()
+    periodic_tasks = ()
 
     async def start(self) -> None:
         """Nothing to open."""

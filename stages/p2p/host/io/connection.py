@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
         try:
             await handler(stream)
         except (StreamError, TimeoutError) as error:
-            log.detail("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, error=str(error))
+            log.trace("stream ended", peer=short_peer_id(self.peer), protocol=stream.protocol, error=str(error))
             stream.reset()
         except asyncio.CancelledError:
             stream.reset()

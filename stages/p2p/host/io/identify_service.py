@@ -130,7 +130,7 @@ class IdentifyService:
                 stream.close()
                 await stream.read_all(0)
         except (StreamError, TimeoutError) as error:
-            log.detail("identify push failed", peer=short_peer_id(peer), error=str(error) or "timeout")
+            log.trace("identify push failed", peer=short_peer_id(peer), error=str(error) or "timeout")
 
 
 async def _read_message(stream: Stream) -> bytes:

@@ -59,7 +59,7 @@ class PingService:
         """Pings a peer to update its latency; a failure is logged only."""
         try:
             seconds = await self.ping(peer)
-            log.detail("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
+            log.trace("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
         except StreamError as error:
             log.debug("ping failed", peer=short_peer_id(peer), error=str(error))
 

@@ -34,7 +34,7 @@ class DiscoveryService:
         host.subscribe(self._on_host_event)
 
     @property
-    def activities(self) -> tuple[PeriodicTask, ...]:
+    def periodic_tasks(self) -> tuple[PeriodicTask, ...]:
         """The periodic tasks, available after `start`."""
         found = []
         if self.discv5 is not None:

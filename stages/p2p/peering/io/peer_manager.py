@@ -79,7 +79,7 @@ class PeerManager:
             host.connection_manager.protect(peer, STATIC)
             host.peerstore.add_addresses(peer, addresses, STATIC_TTL)
         self._redial_task = PeriodicTask("redial static peers", self._redial_static)
-        self.activities: tuple[PeriodicTask, ...] = (
+        self.periodic_tasks: tuple[PeriodicTask, ...] = (
             self._redial_task,
             PeriodicTask("dial known peers", self._dial_known),
             PeriodicTask("trim peers", self._trim),

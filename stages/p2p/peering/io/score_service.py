@@ -20,7 +20,7 @@ class ScoreService:
     def __init__(self, host: HostApi, scorer: PeerScorer) -> None:
         self._host, self._scorer = host, scorer
         self._save_at = 0.0
-        self.activity = PeriodicTask("scores", self._step)
+        self.periodic_task = PeriodicTask("scores", self._step)
         host.subscribe(self._on_host_event)
 
     def scores(self, peer: PeerId) -> PeerScores:

@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process.stage import build
@@ -32,10 +31,10 @@ def tasks() -> dict[str, Any]:
 def test_tasks_of_every_stage_are_run() -> None:
     async def use() -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="rn-") as folder:
-            buses = Bus.for_test(CHANNELS, Path(folder), {"l1": 1, "blobs": 1, "derivation": 1, "compute": 1})
+            buses = in_process_buses(CHANNELS, Path(folder), {"l1": 1, "blobs": 1, "derivation": 1, "compute": 1})
             stage = build(ComputeConfig(kzg=False), buses["compute"], Meter("compute"))
             pools = {role: buses[role].dispatch(f"work.{role}") for role in ("blobs", "l1", "derivation")}
-            async with pumping(buses):
+            async with running_buses(buses):
                 await stage.start()
                 runs = {role: asyncio.create_task(pool.run(tasks()[role])) for role, pool in pools.items()}
                 async with asyncio.timeout(10):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.bus.worker_pool import TaskFailed
+from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_reader import need_of
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded

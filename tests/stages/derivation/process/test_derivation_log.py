@@ -19,8 +19,8 @@ class Log:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def detail(self, message: str, /, **fields: object) -> None:
-        self.lines.append(("detail", message))
+    def trace(self, message: str, /, **fields: object) -> None:
+        self.lines.append(("trace", message))
 
     def debug(self, message: str, /, **fields: object) -> None:
         self.lines.append(("debug", message))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.process.drop_buffer import DropHistory
@@ -40,7 +40,7 @@ class Neighbours:
 
     def __init__(self, recording: Any, directory: Path, inline: bool = False, drops_are_read: bool = False) -> None:
         self.recording = recording
-        self.buses = Bus.for_test(CHANNELS, directory, dict.fromkeys(ROLES, 1))
+        self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
         self.loses: Callable[[Any], bool] = lambda message: False
         self.derived: list[AttributesReady] = []
         self.reset = 1
@@ -119,7 +119,7 @@ class Neighbours:
 
 @asynccontextmanager
 async def running(neighbours: Neighbours) -> AsyncIterator[None]:
-    activity = neighbours.stage.activities[0]
+    activity = neighbours.stage.periodic_tasks[0]
 
     async def loop() -> None:
         while True:
@@ -129,7 +129,7 @@ async def running(neighbours: Neighbours) -> AsyncIterator[None]:
                     await activity.wake.wait()
             activity.wake.clear()
 
-    async with pumping(neighbours.buses):
+    async with running_buses(neighbours.buses):
         await neighbours.stage.start()
         task = asyncio.create_task(loop())
         try:

@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core import actions as act
@@ -39,7 +40,7 @@ class Handled:
         config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, p2p=p2p)
         self.meter = Meter("engine")
         self.records: list[Record] = []
-        self.buses = Bus.for_test(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1, "p2p": 1, "rpc": 1, "derivation": 1})
         bus = self.buses["engine"]
         self.state_file = SequencerStateFile(str(directory / "sequencer"))
         self.handler = ActionHandler(
@@ -70,7 +71,7 @@ class Handled:
 @pytest.fixture(params=[True, False], ids=["p2p", "no p2p"])
 def handled(chain: ChainFixture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Handled]:
     before, found = log.configuration(), Handled(chain, tmp_path, request.param)
-    log.configure("engine", Level.DETAIL, found.records.append)
+    log.configure("engine", Level.TRACE, found.records.append)
     yield found
     log.configure(*before)
     for bus in found.buses.values():

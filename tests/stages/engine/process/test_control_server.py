@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.process.control_server import MAX_RESPONSES, ControlServer
 from rollup_node.stages.messages.control import ControlResponse, OutputRequest, OutputResponse, StopSequencerRequest
@@ -19,7 +19,7 @@ class Rpc:
     def __init__(self, directory: Path) -> None:
         self.handled: list[tuple[ProcessId, AdminRequest | OutputRequest]] = []
         self.responses: list[ControlResponse | OutputResponse] = []
-        self.buses = Bus.for_test(CHANNELS, directory, {"engine": 1, "rpc": 1})
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
         self.server = ControlServer(self.buses["engine"], lambda peer, message: self.handled.append((peer, message)))
         self.client = self.buses["rpc"].connect("engine.control", self.responses.append)
 
@@ -32,7 +32,7 @@ class Rpc:
 def test_a_repeated_request_gets_the_first_response(tmp_path: Path, play: Play) -> None:
     async def scene() -> None:
         rpc = Rpc(tmp_path)
-        async with pumping(rpc.buses):
+        async with running_buses(rpc.buses):
             request = StopSequencerRequest(1)
             rpc.client.send(request)
             rpc.client.send(request)

@@ -35,8 +35,8 @@ def test_all_lines_are_written_in_their_order(error: Exception, records: list[Re
     assert [record.fields for record in records] == [
         {"from": first, "of": len(stimuli)} for first in (0, LINES_A_RECORD, 2 * LINES_A_RECORD)
     ]
-    assert "\n".join(record.trace or "" for record in records).split("\n") == stimuli.lines()
-    assert all(record.level is Level.ERROR and len(record.trace or "") < 16 << 10 for record in records)
+    assert "\n".join(record.traceback or "" for record in records).split("\n") == stimuli.lines()
+    assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in records)
 
 
 def test_without_an_error_nothing_is_written(records: list[Record]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.l1_client import PATIENCE_SECONDS, REPEAT_SECONDS, L1Client
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -26,7 +26,7 @@ class L1Process:
         self.error: str | None = None
         self.requests: list[L1BlocksRequest | L1RefsRequest] = []
         self.blocks: list[L1BlockResponse] = []
-        self.buses = Bus.for_test(CHANNELS, directory, {"engine": 1, "l1": 1})
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "l1": 1})
         self.server = self.buses["l1"].serve("l1.origins", self._take)
         self.engine: ProcessId | None = None
         self.now = 0.0
@@ -55,7 +55,7 @@ def l1(chain: ChainFixture, tmp_path: Path) -> L1Process:
 
 def test_a_walk_down_reads_more_and_more_at_once(l1: L1Process, chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             for number in range(250, 100, -1):
                 assert await l1.client.ref(number) == chain.l1_ref(number)
             assert await l1.client.ref(290) == chain.l1_ref(290)
@@ -69,7 +69,7 @@ def test_a_walk_down_reads_more_and_more_at_once(l1: L1Process, chain: ChainFixt
 
 def test_references_are_kept_until_a_fresh_one_is_wanted(l1: L1Process, chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             before = await l1.client.ref(200)
             chain.reorg("b", 150)
             assert await l1.client.ref(200) == before
@@ -81,7 +81,7 @@ def test_references_are_kept_until_a_fresh_one_is_wanted(l1: L1Process, chain: C
 
 def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             assert await l1.client.ref(301) is None
             l1.error = "endpoint is away"
             with pytest.raises(TemporaryError, match="L1 block 200 is unavailable: endpoint is away"):
@@ -94,7 +94,7 @@ def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process
 
 def test_two_references_may_be_waited_for_at_once(l1: L1Process, chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             found = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
             assert found == (None, chain.l1_ref(200), None)
 
@@ -103,7 +103,7 @@ def test_two_references_may_be_waited_for_at_once(l1: L1Process, chain: ChainFix
 
 def test_an_l1_process_that_does_not_answer(l1: L1Process, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             l1.silent = True
             reading = asyncio.create_task(l1.client.ref(200))
             await l1.until(lambda: len(l1.requests) == 1)
@@ -118,7 +118,7 @@ def test_an_l1_process_that_does_not_answer(l1: L1Process, play: Play) -> None:
 
 def test_blocks_are_requested_again_until_others_are(l1: L1Process, chain: ChainFixture, play: Play) -> None:
     async def scene() -> None:
-        async with pumping(l1.buses):
+        async with running_buses(l1.buses):
             l1.now = 10.0
             for first in (100, 100, 101):
                 l1.client.request(first, 2)

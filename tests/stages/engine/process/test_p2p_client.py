@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.process.p2p_client import MAX_PUBLISHING, MAX_PUBLISHING_SECONDS, P2PClient
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.messages.p2p import (
@@ -29,7 +29,7 @@ class Peers:
         self.received: list[UnsafeBlocksRequest | PublishRequest] = []
         self.blocks: list[UnsafeBlock] = []
         self.engine: ProcessId | None = None
-        self.buses = Bus.for_test(CHANNELS, directory, {"engine": 1, "p2p": 1})
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "p2p": 1})
         self.server = self.buses["p2p"].serve("p2p.blocks", self._take)
         self.client = P2PClient(self.buses["engine"], self.meter, self.blocks.append, lambda: self.now)
 
@@ -58,7 +58,7 @@ def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_pa
 
     async def scene() -> None:
         peers = Peers(tmp_path)
-        async with pumping(peers.buses):
+        async with running_buses(peers.buses):
             peers.client.publish(payload)
             peers.client.repeat(0)
             await peers.until(lambda: len(peers.received) == 2)
@@ -85,7 +85,7 @@ def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp
 
     async def scene() -> None:
         peers = Peers(tmp_path)
-        async with pumping(peers.buses):
+        async with running_buses(peers.buses):
             for _ in range(MAX_PUBLISHING + 1):
                 peers.client.publish(payload)
             assert peers.errors() == 1

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.testing import pumping
+from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.stages.engine.core.actions import Severity, WorkFailed
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher, show_payload
 from rollup_node.stages.io.metrics import Meter
@@ -23,7 +22,7 @@ class Observer:
         self.status: list[EngineStatus] = []
         self.health: list[tuple[str, ...]] = []
         self.meter = Meter("engine")
-        self.buses = Bus.for_test(CHANNELS, directory, {"engine": 1, "rpc": 1})
+        self.buses = in_process_buses(CHANNELS, directory, {"engine": 1, "rpc": 1})
         self.publisher = StatusPublisher(self.buses["engine"], self.meter)
         self.buses["rpc"].subscribe("status.engine", self._take)
 
@@ -49,7 +48,7 @@ def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path, play: Play
 
     async def scene() -> None:
         observer = Observer(tmp_path)
-        async with pumping(observer.buses):
+        async with running_buses(observer.buses):
             status = EngineStatus(3, refs[8], refs[2], refs[2], refs[4], refs[0], True, True)
             observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
             assert observer.metric("sequencer_active") == 0
@@ -77,7 +76,7 @@ def test_problems_are_named_failures_and_those_of_the_runtime(tmp_path: Path, pl
     async def scene() -> None:
         observer = Observer(tmp_path)
         publisher = observer.publisher
-        async with pumping(observer.buses):
+        async with running_buses(observer.buses):
             publisher.set_problem("start", "searching")
             publisher.set_failure(WorkFailed("drive", Severity.TEMPORARY, "away", 1.0))
             publisher.set_runtime_problems(("watch: on another chain",))

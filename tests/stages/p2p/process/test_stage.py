@@ -74,7 +74,7 @@ def test_listening_is_retried_while_the_port_is_taken(tmp_path: Path) -> None:
             await node.stage.start()
             assert not node.stage.host.port
             with pytest.raises(Exception, match=f"cannot listen for peers on 127.0.0.1:{port}: .*already in use"):
-                await node.stage.activities[0].step()
+                await node.stage.periodic_tasks[0].step()
         async with node.running():
             await node.until(lambda: node.stage.host.port == port)
             assert (await node.call("diagnosis"))["is_listening"]

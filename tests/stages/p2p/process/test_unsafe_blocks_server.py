@@ -10,7 +10,7 @@ from tests.support.p2p_blocks import chain
 from tests.support.recording_bus import RecordingBus
 
 BLOCKS = chain(MAX_RECENT + 2)
-ENGINE = ProcessId(row=0, incarnation=1)
+ENGINE = ProcessId(slot=0, incarnation=1)
 RESTARTED = ENGINE._replace(incarnation=2)
 GAP_END = GapEnd(9, b"\x01" * 32, b"\x02" * 32)
 

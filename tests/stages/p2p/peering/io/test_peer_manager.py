@@ -18,7 +18,7 @@ BAD = PeerScores(GossipScores(total=-101.0))
 
 async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
     """Runs steps of one activity."""
-    activity = next(activity for activity in upkeep.activities if activity.name == name)
+    activity = next(activity for activity in upkeep.periodic_tasks if activity.name == name)
     for _ in range(times):
         await activity.step()
 
@@ -30,7 +30,7 @@ def test_static_peers_are_redialled() -> None:
             async with running_host(1, static=(theirs.multiaddr, "")) as ours:
                 upkeep = PeerManager(ours)
                 assert upkeep.is_static(theirs.peer_id) and ours.connection_manager.is_protected(theirs.peer_id, STATIC)
-                async with running_tasks(*upkeep.activities):
+                async with running_tasks(*upkeep.periodic_tasks):
                     await until(lambda: ours.connections() and theirs.connections())
                     theirs.disconnect(ours.peer_id, "for a test")
                     await ours.wait_for(PeerDisconnected)
@@ -47,7 +47,7 @@ def test_a_static_peer_that_disconnects_at_once_is_backed_off() -> None:
     async def run() -> None:
         async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
             theirs.connection_gater.blocked_peers.add(ours.peer_id)
-            async with running_tasks(*PeerManager(ours).activities):
+            async with running_tasks(*PeerManager(ours).periodic_tasks):
                 await asyncio.sleep(2.5)
             refused = sum(isinstance(event, PeerDisconnected) for event in ours.events)
             assert 1 <= refused <= 3
@@ -173,7 +173,7 @@ def test_latencies_are_measured() -> None:
             await until(lambda: ours.connections()[0].latency)
             await step(upkeep, "ping peers", 3)
         async with running_host(1, ping=False) as silent:
-            assert "ping peers" not in [activity.name for activity in PeerManager(silent).activities]
+            assert "ping peers" not in [activity.name for activity in PeerManager(silent).periodic_tasks]
 
     asyncio.run(run())
 

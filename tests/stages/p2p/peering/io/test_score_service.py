@@ -37,7 +37,7 @@ def test_scores_of_connected_peers_are_saved_and_observed() -> None:
         async with running_host(1) as ours, running_host(2) as theirs:
             service = ScoreService(ours, peer_scorer(PeerScoring.LIGHT, 2))
             await ours.connect(theirs.peer_id, theirs.addresses)
-            async with running_tasks(service.activity):
+            async with running_tasks(service.periodic_task):
                 await until(lambda: ours.peerstore.scores(theirs.peer_id) is not None)
             assert 'op_node_default_peer_scores_count{type="total"} 1.0' in ours.meter.text().decode()
 

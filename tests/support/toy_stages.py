@@ -1,5 +1,5 @@
-"""The stages of the toy node: `left` serves a channel, `right` asks it again and again and writes what it learnt into
-FOLDER, `hand` only obeys. A file FOLDER/do-ROLE makes a process of that role do what is in it, once."""
+"""The stages of the toy node: `left` serves a channel, `right` sends requests to it and writes the last response into
+FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once."""
 
 import os
 import signal
@@ -16,24 +16,24 @@ from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 
 
-class Ask(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A question."""
+class ToyRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A request."""
 
     number: int
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Its answer, with padding that makes it travel through the arena."""
+class ToyResponse(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Its response, with padding that makes it travel through the arena."""
 
     number: int
     padding: bytes
 
 
-CHANNELS = (Channel("left.answers", Pattern.REQUEST, "left", ("right",), up=Ask, down=Answer),)
+CHANNELS = (Channel("left.toys", Pattern.REQUEST, "left", ("right",), up=ToyRequest, down=ToyResponse),)
 
 
 class ToyConfig(msgspec.Struct, frozen=True):
-    """What a toy needs to know."""
+    """The configuration of a toy."""
 
     role: str
     folder: str
@@ -42,62 +42,62 @@ class ToyConfig(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class Toy:
-    """A stage that does what it is told."""
+class ToyStage:
+    """A stage that runs the actions it is ordered to."""
 
     def __init__(self, config: ToyConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.folder, self.bus, self.meter = config, Path(config.folder), bus, meter
         self.log = get_logger(config.role)
-        self.activities = [PeriodicTask("obey", self.obey)]
-        self.asked = 0
-        self.told: tuple[str, ...] = ()
+        self.periodic_tasks = [PeriodicTask("orders", self.take_order)]
+        self.requests = 0
+        self.problems: tuple[str, ...] = ()
         if config.role == "left":
-            self.server = bus.serve("left.answers", self.answer)
+            self.server = bus.serve("left.toys", self.respond)
         if config.role == "right":
-            self.client = bus.connect("left.answers", self.learn)
-            self.activities.append(PeriodicTask("ask", self.ask))
+            self.client = bus.connect("left.toys", self.on_response)
+            self.periodic_tasks.append(PeriodicTask("requests", self.request))
 
     async def start(self) -> None:
         if self.config.refuse_to_stop:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self.log.info("toy starts")
+        self.log.info("toy started")
 
     async def close(self) -> None:
-        self.log.info("toy closes")
+        self.log.info("toy closed")
 
     def reset(self, error: Exception) -> None:
-        self.log.info("toy resets", why=error)
+        self.log.info("toy reset", reason=error)
 
     def report(self, problems: tuple[str, ...]) -> None:
-        if problems != self.told:
-            self.told = problems
+        if problems != self.problems:
+            self.problems = problems
             self.log.info("toy reports", problems=" | ".join(problems) or "none")
 
-    def answer(self, peer: ProcessId, ask: Ask) -> None:
-        self.server.send(peer, Answer(ask.number, bytes(100_000)))
+    def respond(self, client: ProcessId, request: ToyRequest) -> None:
+        self.server.send(client, ToyResponse(request.number, bytes(100_000)))
 
-    def learn(self, answer: Answer) -> None:
-        new = self.folder / "learnt.new"
-        new.write_text(f"{answer.number} {len(answer.padding)}")
-        new.rename(self.folder / "learnt")
+    def on_response(self, response: ToyResponse) -> None:
+        new = self.folder / "response.new"
+        new.write_text(f"{response.number} {len(response.padding)}")
+        new.rename(self.folder / "response")
 
-    async def ask(self) -> float:
-        self.asked += 1
-        self.client.send(Ask(self.asked))
+    async def request(self) -> float:
+        self.requests += 1
+        self.client.send(ToyRequest(self.requests))
         return 0.05
 
-    async def obey(self) -> float:
+    async def take_order(self) -> float:
         order = self.folder / f"do-{self.config.role}"
         if not order.exists():
             return 0.03
-        what = order.read_text()
+        action = order.read_text()
         order.unlink()
-        self.log.info("obeys", what=what)
-        await self.orders(what)
+        self.log.info("toy acts", action=action)
+        await self.act(action)
         return 0.03
 
-    async def orders(self, what: str) -> None:
-        match what:
+    async def act(self, action: str) -> None:
+        match action:
             case "spin":
                 while True:
                     pass
@@ -123,6 +123,6 @@ class Toy:
                 Path(self.folder / "chattered").touch()
 
 
-def build(config: ToyConfig, bus: Bus, meter: Meter) -> Toy:
-    """What the runtime calls."""
-    return Toy(config, bus, meter)
+def build(config: ToyConfig, bus: Bus, meter: Meter) -> ToyStage:
+    """Called by the runtime."""
+    return ToyStage(config, bus, meter)
