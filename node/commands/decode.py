@@ -11,9 +11,9 @@ import orjson
 
 from rollup_node.node.commands.flags import FlagParser, chain_id, timestamp
 from rollup_node.node.commands.input_files import NotHex, TooLarge, read_content, shown_name
-from rollup_node.node.inspect.decoding import READERS, Decoder, DecodingRules, Found, Outcome
-from rollup_node.node.inspect.listed_batch import batch_text, batch_values
-from rollup_node.node.inspect.outline import OutlinedBlock, SpanOutline
+from rollup_node.node.inspect.batch_summary import batch_text, batch_values
+from rollup_node.node.inspect.decoding import READERS, Decoder, DecoderOutput, DecodingRules, FoundBatch
+from rollup_node.node.inspect.lazy_batches import LazyBlock, LazySpanBatch
 from rollup_node.node.options.nearest import did_you_mean
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
@@ -129,7 +129,9 @@ def _missing(flags: argparse.Namespace) -> str:
     return ", ".join(found)
 
 
-def _outcomes(files: Sequence[str], kind: str, rules: DecodingRules, output: "DecodingOutput") -> Iterator[Outcome]:
+def _outcomes(
+    files: Sequence[str], kind: str, rules: DecodingRules, output: "DecodingOutput"
+) -> Iterator[DecoderOutput]:
     decoder = Decoder(rules, kind)
     for path in files:
         name = shown_name(path)
@@ -156,39 +158,39 @@ class DecodingOutput:
         self._missing = missing
         self._error_counts: Counter[str] = Counter()
 
-    def write(self, outcome: Outcome) -> None:
-        """Writes a batch or an error; of many errors by one rule only the first."""
-        if isinstance(outcome, Found):
+    def write(self, outcome: DecoderOutput) -> None:
+        """Writes a batch or a trouble; of very many troubles by one rule only the first."""
+        if isinstance(outcome, FoundBatch):
             self._batch(outcome)
             return
         self._error_counts[outcome.rule] += 1
         if self._error_counts[outcome.rule] <= MAX_SHOWN_PER_RULE:
-            self.error(f"{outcome.place}: {outcome.text}")
+            self.error(f"{outcome.position}: {outcome.text}")
 
     def finish(self) -> None:
-        """Writes how many errors were left out."""
+        """Says how many troubles were left out."""
         for rule, count in self._error_counts.items():
             if count > MAX_SHOWN_PER_RULE:
-                self.error(f"{count - MAX_SHOWN_PER_RULE} more like this (rule {rule})")
+                self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")
 
     def error(self, text: str) -> None:
         """One line on standard error."""
         print(f"{PROGRAM}: {text}", file=sys.stderr)
 
-    def _batch(self, found: Found) -> None:
+    def _batch(self, found: FoundBatch) -> None:
         batch = found.batch
-        if isinstance(batch, SpanOutline) and self._missing:
+        if isinstance(batch, LazySpanBatch) and self._missing:
             self.error(f"warning: of span batches {self._missing}")
             self._missing = ""
         self.decoded = True
-        listed = batch.listed(found.place.channel)
+        summary = batch.summary(found.position.channel)
         write = sys.stdout.write
         if not self._as_json:
-            write(batch_text(listed) + "\n")
+            write(batch_text(summary) + "\n")
             if self._full:
                 _write_text(batch.blocks())
             return
-        line = orjson.dumps(batch_values(listed)).decode()
+        line = orjson.dumps(batch_values(summary)).decode()
         if self._full:
             write(line[:-1] + ',"l2_blocks":[')
             _write_json(batch.blocks())
@@ -196,8 +198,8 @@ class DecodingOutput:
         write(line + "\n")
 
 
-def _write_json(blocks: Iterator[OutlinedBlock]) -> None:
-    """Blocks as JSON objects, in pieces: a batch may be larger than memory."""
+def _write_json(blocks: Iterator[LazyBlock]) -> None:
+    """Blocks as JSON objects, in pieces: a batch may be larger than what can be held."""
     write, between = sys.stdout.write, ""
     for block in blocks:
         epoch: dict[str, Any] = {"number": block.epoch_number}
@@ -215,7 +217,7 @@ def _write_json(blocks: Iterator[OutlinedBlock]) -> None:
         between = ","
 
 
-def _write_text(blocks: Iterator[OutlinedBlock]) -> None:
+def _write_text(blocks: Iterator[LazyBlock]) -> None:
     for block in blocks:
         sys.stdout.write(f"  block of time {block.timestamp}  epoch {block.epoch_number}\n")
         for transaction in block.transactions:

@@ -140,7 +140,7 @@ def test_blobs_that_hold_no_batches(decode: Any, shared_data: Path) -> None:
         assert (ran.code, ran.batches) == (1, [])
         assert len(ran.err) == 1
         assert ran.err[0].startswith(f"rollup-node: {path} (data of the blob): offset ")
-        assert ran.err[0].endswith(f"(rule {rule})")
+        assert ran.err[0].endswith(f"[{rule}]")
 
 
 def test_beacon_blobs_of_another_encoding(decode: Any, shared_data: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_beacon_blobs_of_another_encoding(decode: Any, shared_data: Path, tmp_pa
         (tmp_path / str(number)).write_text(sidecar["blob"])
     ran = decode(*sorted(tmp_path.iterdir()), "--as", "blob")
     assert ran.code == 1
-    assert len(ran.err) == 5 and all("blob encoding version 22 (rule BL1)" in line for line in ran.err)
+    assert len(ran.err) == 5 and all("blob encoding version 22 [BL1]" in line for line in ran.err)
 
 
 def test_the_blocks_of_a_real_span(decode: Any, shared_data: Path, tmp_path: Path, recorded_data: list[bytes]) -> None:
@@ -193,13 +193,13 @@ def test_forks_restrict(decode: Any, shared_data: Path) -> None:
     assert (ran.code, ran.batches) == (1, [])
     assert ran.err == [
         f"rollup-node: {span}: decompressed offset 0: batch dropped: span batch at L1 block time 1718364637, before"
-        " they are allowed (rule BE5)"
+        " they are allowed [BE5]"
     ]
     assert decode(span, "--as", "channel", *chain, "--fork-time", "canyon=0").code == 1
     assert decode(span, "--as", "channel", *chain, "--fork-time", "delta=5", "--l1-time", 4).code == 1
     assert decode(span, "--as", "channel", "--network", "op-mainnet").code == 0
     ran = decode(span, "--as", "channel", "--network", "op-mainnet", "--fork-time", "delta=2000000000")
-    assert (ran.code, ran.err[0][-10:]) == (1, "(rule BE5)")
+    assert (ran.code, ran.err[0][-5:]) == (1, "[BE5]")
 
 
 def test_spans_without_the_chain_are_a_warning(decode: Any, shared_data: Path) -> None:
@@ -237,7 +237,7 @@ def test_many_errors_are_counted(decode: Any, tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"\0" + frames)
     ran = decode(tmp_path / "data", "--as", "data")
     assert ran.code == 1
-    assert ran.err[-1] == "rollup-node: 149 more like this (rule CB9.2)"
+    assert ran.err[-1] == "rollup-node: 149 more like this [CB9.2]"
     assert len(ran.err) == 52
 
 
@@ -266,7 +266,7 @@ def test_as_a_program_of_little_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", limited, "decode", str(tmp_path / "bomb"), "--as", "channel"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stderr.count("\n") == 1 and "decompressed offset 0: " in done.stderr and "(rule BE4)" in done.stderr
+    assert done.stderr.count("\n") == 1 and "decompressed offset 0: " in done.stderr and "[BE4]" in done.stderr
     assert int(done.stdout) < 300_000
 
 

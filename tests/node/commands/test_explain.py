@@ -47,8 +47,8 @@ def test_what_is_dropped_on_the_way_to_a_block(recorded: str, shared_data: Path)
     assert {drop["effect"] for drop in drops} == {"discarded", "dropped"}
     last = drops[-1]
     assert last["l1_block"]["number"] == 6582952
-    assert (last["reason"], last["values"]) == ("span_old", {"timestamp": 1724785028, "next": 1724785030})
-    assert last["text"] == "batch dropped: ends at 1724785028, before the next, 1724785030 (rule PX5)"
+    assert (last["reason"], last["values"]) == ("span_past", {"timestamp": 1724785028, "next": 1724785030})
+    assert last["text"] == "batch dropped: ends at 1724785028, before the next, 1724785030 [PX5]"
 
 
 def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
@@ -56,7 +56,7 @@ def test_up_to_an_l1_block(recorded: str, shared_data: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line[:11] for line in lines] == ["L1 6582900 ", "L1 6582901 ", "L1 6582909 "]
-    assert all(line.endswith("(rule BS2)") for line in lines)
+    assert all(line.endswith("[BS2]") for line in lines)
 
 
 def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None:
@@ -74,7 +74,7 @@ DROPS = [
         "effect": "dropped",
         "rule": "V4",
         "reason": "parent_hash",
-        "text": f"batch dropped: number {number} (rule V4)",
+        "text": f"batch dropped: number {number} [V4]",
         "values": {"got": "0x01", "expected": "0x02"},
     }
     for number in (0, 5, 6, 7)
@@ -115,8 +115,8 @@ def test_of_a_running_node(capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["explain", "--rpc", url, "--from-l1", "6", "--to-l1", "6"]) == 0
         out, _ = capsys.readouterr()
         assert out.splitlines() == [
-            "L1 unknown  batch dropped: number 0 (rule V4)",
-            "L1 6  batch dropped: number 6 (rule V4)",
+            "L1 unknown  batch dropped: number 0 [V4]",
+            "L1 6  batch dropped: number 6 [V4]",
         ]
 
 

@@ -10,8 +10,8 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.ipc.bus.in_process import in_process_buses, running_buses
 from rollup_node.node.inspect import drops_client as client_drops
 from rollup_node.node.inspect.drops_client import DropsReader
-from rollup_node.stages.derivation.process.drop_buffer import DropHistory
-from rollup_node.stages.messages.derivation import Drop, DropsRequest
+from rollup_node.stages.derivation.process.drop_buffer import DropBuffer
+from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from rollup_node.stages.topology import CHANNELS
 
 
@@ -20,7 +20,7 @@ class Source:
 
     def __init__(self, directory: Path, kept: int) -> None:
         self.buses = in_process_buses(CHANNELS, directory, {"derivation": 1, "engine": 1})
-        self.history = DropHistory(kept)
+        self.history = DropBuffer(kept)
         self.loses: Callable[[int], bool] = lambda number: False
         self.server = self.buses["derivation"].serve("derivation.drops", self.take)
         self.reader = DropsReader(self.buses["engine"], lambda: None)
@@ -34,7 +34,9 @@ class Source:
         for _ in range(count):
             if waits and self.history.is_full:
                 return
-            self.history.add(Drop("V1", str(self.history.total), None, False))
+            self.history.add(
+                Drop("V1", str(self.history.total), None, False, DropEffect.DROPPED, "l1_window_empty", {})
+            )
 
     async def read(self, count: int) -> list[int]:
         """Reads until so many were dropped and read."""

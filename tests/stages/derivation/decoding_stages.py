@@ -1,5 +1,6 @@
-"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through `Decoding`, as the
-real process does, and writes what came out; on its way it kills compute workers where it is told to."""
+"""The stages of a node that only decodes: `derivation` reads the channel bodies in a folder through
+`DecodingClient`, as the real process does, and writes the results; meanwhile it kills compute workers as the
+job says."""
 
 import asyncio
 import json
@@ -13,10 +14,10 @@ import msgspec
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_of
-from rollup_node.stages.derivation.pipeline.events import Trace
+from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, need_decoded
+from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
-from rollup_node.stages.derivation.process.decoding_client import Decoding
+from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.io.metrics import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask
 from rollup_node.stages.protocol.forks.rules import L1Rules
@@ -30,8 +31,8 @@ SCHEDULES = {
 }
 
 
-class JobConfig(msgspec.Struct, frozen=True):
-    """The folder of bodies, whether to decode without workers, and behind which channels a worker is killed."""
+class DecodingJob(msgspec.Struct, frozen=True):
+    """The folder of bodies, whether to decode without workers, and the channels after which a worker is killed."""
 
     folder: str
     runtime: str
@@ -40,15 +41,15 @@ class JobConfig(msgspec.Struct, frozen=True):
     output: int
 
 
-class JobStage:
+class DecodingStage:
     """Reads every body by the rules of the first and of the last fork."""
 
-    def __init__(self, config: JobConfig, bus: Bus, meter: Meter) -> None:
+    def __init__(self, config: DecodingJob, bus: Bus, meter: Meter) -> None:
         self._config = config
         self._wake = asyncio.Event()
         self._counters = bus.counters
         pool = bus.dispatch("work.derivation")
-        self._decoding = Decoding(None if config.inline else pool, self._wake.set)
+        self._decoding = DecodingClient(None if config.inline else pool, self._wake.set)
         self.periodic_tasks = [PeriodicTask("decode", self._step)]
 
     async def start(self) -> None:
@@ -61,13 +62,13 @@ class JobStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
     async def _step(self) -> float:
         bodies = [path.read_bytes() for path in sorted(Path(self._config.folder).iterdir())]
         jobs = [(schedule, body) for body in bodies for schedule in SCHEDULES.values()]
         for schedule, body in jobs:
-            self._decoding.ahead(need_of(body, schedule.l1(0), SPAN))
+            self._decoding.prefetch(need_decoded(body, schedule.l1(0), SPAN))
         digests, killed = [], 0
         for number, (schedule, body) in enumerate(jobs):
             if number in self._config.kills:
@@ -79,20 +80,20 @@ class JobStage:
 
     async def _read(self, schedule: ForkSchedule, rules: L1Rules, body: bytes) -> tuple[int, str]:
         """How many batches there are, and a digest of them and of all that was dropped."""
-        trace = Trace()
-        reader = ChannelReader(schedule, SPAN, trace)
+        events = PipelineEvents()
+        reader = ChannelReader(schedule, SPAN, events)
         reader.open(ReadyChannel(bytes(16), body), rules)
         digest, count = sha256(), 0
         while (popped := reader.pop(rules, 5)) is not Flow.OUT_OF_DATA:
             if isinstance(popped, NeedDecoded):
-                await self._bring(reader, popped)
+                await self._decode(reader, popped)
             elif not isinstance(popped, Flow):
                 digest.update(msgspec.msgpack.encode(popped))
                 count += 1
-        digest.update(repr([str(dropped) for dropped in trace.dropped]).encode())
+        digest.update(repr([str(dropped) for dropped in events.drops]).encode())
         return count, digest.hexdigest()
 
-    async def _bring(self, reader: ChannelReader, need: NeedDecoded) -> None:
+    async def _decode(self, reader: ChannelReader, need: NeedDecoded) -> None:
         while (result := self._decoding.result(need)) is None:
             self._wake.clear()
             await self._wake.wait()
@@ -108,7 +109,7 @@ class JobStage:
 
 
 class IdleStage:
-    """Stands for the other processes that workers work for."""
+    """In the place of the other processes that workers work for."""
 
     periodic_tasks = ()
 
@@ -122,12 +123,12 @@ class IdleStage:
         """Nothing to reset."""
 
     def report(self, problems: tuple[str, ...]) -> None:
-        """Nobody listens."""
+        """Nothing to publish."""
 
 
-def build(config: JobConfig, bus: Bus, meter: Meter) -> JobStage:
+def build(config: DecodingJob, bus: Bus, meter: Meter) -> DecodingStage:
     """The job."""
-    return JobStage(config, bus, meter)
+    return DecodingStage(config, bus, meter)
 
 
 def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:

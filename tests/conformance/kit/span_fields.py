@@ -1,5 +1,5 @@
-"""Span batches field by field, so that any one of them can be wrong (derivation-rules 11), and whole transactions put
-together with an RLP library from outside."""
+"""Span batches field by field, so that any one of them can be wrong [SP1 to SP18], and whole transactions encoded with
+another RLP library."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""A batch as a line: what `batches` and `decode` print of it, under the same names."""
+"""A batch in one line, as `rollup-node batches` and `rollup-node decode` print it, under the same names."""
 
 from collections.abc import Iterable
 from hashlib import sha256
@@ -10,10 +10,10 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
 
 
-class ListedBatch(msgspec.Struct, frozen=True):
-    """One batch: the L1 block in which its channel ended and the channel, where they are known, and what is in it.
-    `parent` is a parent hash, or the 20 bytes of a span's parent check; `digest` is the sha256 over the keccak hashes
-    of its transactions."""
+class BatchSummary(msgspec.Struct, frozen=True):
+    """A batch. `inclusion` is the number of the L1 block in which its channel ended; it and the channel id are None
+    where they are not known. `parent` is the parent hash, or the 20 bytes of a span's parent check; `digest` is the
+    sha256 over the keccak hashes of its transactions."""
 
     inclusion: int | None
     channel: bytes | None
@@ -33,8 +33,8 @@ def hashes_digest(transactions: Iterable[bytes]) -> Hash:
     return digest.digest()
 
 
-def batch_values(batch: ListedBatch) -> dict[str, Any]:
-    """A batch as a JSON object; what is not known is left out."""
+def batch_values(batch: BatchSummary) -> dict[str, Any]:
+    """The batch as a JSON object; what is not known is left out."""
     values: dict[str, Any] = {}
     if batch.inclusion is not None:
         values["inclusion"] = batch.inclusion
@@ -51,8 +51,8 @@ def batch_values(batch: ListedBatch) -> dict[str, Any]:
     }
 
 
-def batch_text(batch: ListedBatch) -> str:
-    """A batch as a line of text."""
+def batch_text(batch: BatchSummary) -> str:
+    """The batch as a line of text."""
     inclusion = "" if batch.inclusion is None else f"L1 {batch.inclusion}  "
     channel = "" if batch.channel is None else f"channel {batch.channel.hex()}  "
     return (

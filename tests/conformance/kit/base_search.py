@@ -1,4 +1,4 @@
-"""A long L2 chain to walk back over, for the start of a reset (derivation-rules RS1)."""
+"""A long L2 chain to walk back over, for the start of a reset [RS1]."""
 
 from rollup_node.stages.engine.api.l2_block_info import L2BlockInfo
 from rollup_node.stages.engine.machines.base_search import Base, BaseSearch, NeedBlock
@@ -7,8 +7,8 @@ from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.conformance.kit.chain import BATCHER, SYSTEM_CONFIG, forks_until, l1_hash, rollup
 
 
-class OneToOne:
-    """An L2 chain with one block for each L1 block from genesis at L1 block 0; L1 block n comes at 12 n."""
+class OneBlockPerEpoch:
+    """An L2 chain with one block for each L1 block from genesis at L1 block 0; L1 block n has time 12 n."""
 
     def __init__(self, forks: dict[str, int], safe: int, first: int = 0) -> None:
         genesis = Genesis(BlockId(first, l1_hash(first)), BlockId(0, l1_hash(0)), 1, SYSTEM_CONFIG)
@@ -25,7 +25,7 @@ class OneToOne:
         return L2BlockInfo(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
 
     def base(self, search: BaseSearch | None = None) -> Base:
-        """Where reading begins."""
+        """Where reading starts."""
         search = search or BaseSearch(self.config, self.safe)
         while isinstance(need := search.next(), NeedBlock):
             search.add_block(need.number, self.known(need.number))

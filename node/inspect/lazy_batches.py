@@ -1,5 +1,5 @@
-"""Batches whose transactions are put together one by one, as often as they are asked for, and never held: the largest
-batch there may be, of 100 MB, then needs little more than its own bytes."""
+"""Batches whose transactions are restored one by one, each time they are read, and never held in memory: the largest
+batch that is possible, of 100 MB, then takes little more than its own bytes."""
 
 import re
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.inspect.listed_batch import ListedBatch, hashes_digest
-from rollup_node.stages.derivation.codec.batches import RefusedBatch, SpanCursor
-from rollup_node.stages.derivation.codec.channel_body import envelope, guarded_span
+from rollup_node.node.inspect.batch_summary import BatchSummary, hashes_digest
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SpanCursor
+from rollup_node.stages.derivation.codec.channel_body import decode_envelope, span_or_end
 from rollup_node.stages.derivation.codec.singular_batch import SingularFields, read_singular, string_at
 from rollup_node.stages.derivation.codec.span_batch import (
     RawSpan,
@@ -21,18 +21,18 @@ from rollup_node.stages.derivation.codec.span_batch import (
     read_span,
     without_transactions,
 )
-from rollup_node.stages.derivation.codec.span_transactions import SpanTransactionError, restored
-from rollup_node.stages.derivation.reasons.reasons import Reason, Why
+from rollup_node.stages.derivation.codec.span_transactions import SpanTransactionError, restore_transactions
+from rollup_node.stages.derivation.reasons.reading import ChannelEnd, SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
 
 _SINGLE_BYTES = re.compile(rb"[\x00-\x80]{1,65536}")
-"""Transactions of at most one byte below 0x80, as RLP writes them."""
+"""RLP encodings of transactions of one byte below 0x80, or empty."""
 
 
-class OutlinedBlock(NamedTuple):
-    """A block of a batch; the epoch's hash and the parent's stand in singular batches only. The transactions are to be
-    taken before the next block is asked for."""
+class LazyBlock(NamedTuple):
+    """A block of a batch; the hashes of epoch and parent are in singular batches only. The transactions must be read
+    before the next block is taken."""
 
     timestamp: int
     epoch_number: int
@@ -41,7 +41,7 @@ class OutlinedBlock(NamedTuple):
     transactions: Iterator[bytes]
 
 
-class SingularOutline:
+class LazySingularBatch:
     """A singular batch."""
 
     def __init__(self, fields: SingularFields) -> None:
@@ -52,23 +52,24 @@ class SingularOutline:
     def first_timestamp(self) -> int:
         return self._fields.timestamp
 
-    def listed(self, channel: bytes | None) -> ListedBatch:
-        """What a line about it says."""
+    def summary(self, channel: bytes | None) -> BatchSummary:
+        """The batch in one line; `channel` is the id of its channel, if known."""
         fields = self._fields
-        return ListedBatch(
+        return BatchSummary(
             None, channel, "singular", fields.timestamp, 1, self._count, fields.parent_hash, self._digest
         )
 
-    def blocks(self) -> Iterator[OutlinedBlock]:
-        """Its one block."""
+    def blocks(self) -> Iterator[LazyBlock]:
+        """The one block."""
         fields = self._fields
-        yield OutlinedBlock(
+        yield LazyBlock(
             fields.timestamp, fields.epoch_number, fields.epoch_hash, fields.parent_hash, fields.transactions()
         )
 
 
-class SpanOutline:
-    """A span batch; `span` is without its transactions."""
+class LazySpanBatch:
+    """A span batch; `span` is the batch without its transactions. Raises SpanTransactionError if one cannot be
+    restored."""
 
     def __init__(self, raw: RawSpan, rules: SpanRules) -> None:
         self._raw, self._chain_id = raw.transactions, rules.chain_id
@@ -81,50 +82,51 @@ class SpanOutline:
         return self.span.first_timestamp
 
     def _transactions(self) -> Iterator[bytes]:
-        return restored(self._raw, self._chain_id)
+        return restore_transactions(self._raw, self._chain_id)
 
-    def listed(self, channel: bytes | None) -> ListedBatch:
-        """What a line about it says."""
+    def summary(self, channel: bytes | None) -> BatchSummary:
+        """The batch in one line; `channel` is the id of its channel, if known."""
         span, count = self.span, len(self._raw.kinds)
-        return ListedBatch(
+        return BatchSummary(
             None, channel, "span", span.first_timestamp, span.block_count, count, span.parent_check, self._digest
         )
 
-    def blocks(self) -> Iterator[OutlinedBlock]:
-        """Its blocks in order."""
+    def blocks(self) -> Iterator[LazyBlock]:
+        """The blocks in order."""
         cursor, transactions = SpanCursor(self.span), self._transactions()
         while cursor.left:
             timestamp, epoch, taken = cursor.timestamp, cursor.next_epoch, cursor.taken
             cursor.pop()
-            yield OutlinedBlock(timestamp, epoch, None, None, islice(transactions, cursor.taken - taken))
+            yield LazyBlock(timestamp, epoch, None, None, islice(transactions, cursor.taken - taken))
 
 
-Outline = SingularOutline | SpanOutline
+LazyBatch = LazySingularBatch | LazySpanBatch
 
 
-def outline(item: bytes, rules: SpanRules) -> Outline | RefusedBatch | Reason:
-    """The batch that `item` is; a Reason when nothing behind it is read any more."""
-    return envelope(item, lambda: SingularOutline(read_singular(item, 1)), lambda: _span(item, 1, rules))
+def lazy_batch(item: bytes, rules: SpanRules) -> LazyBatch | RejectedBatch | ChannelEnd:
+    """The batch in an RLP item, its type byte first; or why the channel ends with it."""
+    return decode_envelope(item, lambda: LazySingularBatch(read_singular(item, 1)), lambda: _span(item, 1, rules))
 
 
-def raw_span_outline(data: bytes, rules: SpanRules) -> SpanOutline | RefusedBatch | Reason:
-    """The span batch that `data` is without its type byte."""
-    return guarded_span(lambda: _span(data, 0, rules))
+def lazy_raw_span(data: bytes, rules: SpanRules) -> LazySpanBatch | RejectedBatch | SpanBatchMalformed:
+    """The span batch in `data`, which has no type byte; or why its channel would end with it."""
+    return span_or_end(lambda: _span(data, 0, rules))
 
 
-def _span(data: bytes, at: int, rules: SpanRules) -> SpanOutline | Reason:
+def _span(data: bytes, at: int, rules: SpanRules) -> LazySpanBatch | SpanTransactionInvalid:
     try:
-        return SpanOutline(read_span(data, at), rules)
+        return LazySpanBatch(read_span(data, at), rules)
     except SpanTransactionError as error:
-        return Why.SPAN_TRANSACTION(index=error.index, problem=str(error))
+        return SpanTransactionInvalid(error.index, str(error))
 
 
 def _hashes(fields: SingularFields) -> tuple[int, Hash]:
-    """How many transactions there are and the digest of their hashes; SingularBatchError at bytes that are none. Runs
-    of tiny ones, of which there can be a hundred million, are taken together."""
+    """The number of transactions and the digest of their hashes. Raises SingularBatchError at an item that is no byte
+    string."""
     digest, count = sha256(), 0
     data, at, end = fields.data, fields.at, fields.end
     while at < end:
+        # There can be a hundred million tiny transactions: runs of them are hashed together.
         run = _SINGLE_BYTES.match(data, at, end)
         if run is not None:
             digest.update(b"".join(map(_hashes_of_single_bytes().__getitem__, run[0])))

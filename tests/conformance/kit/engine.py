@@ -1,6 +1,6 @@
 """The engine side: attributes as the block that an engine would seal, and the handler that brings them in."""
 
-from rollup_node.stages.derivation.pipeline.outputs import Attributes
+from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
 from rollup_node.stages.engine.api.heads import Heads
 from rollup_node.stages.engine.machines.attributes_handler import AttributesHandler
@@ -12,8 +12,7 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import ZERO_HASH, L2BlockRef
-from tests.conformance.kit.chain import SYSTEM_CONFIG
-from tests.conformance.kit.worlds import GENESIS
+from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
 
 
 def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:
@@ -44,20 +43,14 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
     )
 
 
-def new_handler(config: RollupConfig) -> AttributesHandler:
-    """A handler whose engine has accepted genesis, and knows no other block."""
+def handler_with(config: RollupConfig, found: AttributesWithParent) -> AttributesHandler:
+    """A handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
     controller = EngineController()
     handler = AttributesHandler(config, controller)
     controller.start(Heads(GENESIS, GENESIS, GENESIS, GENESIS))
     handler.start(1, SYSTEM_CONFIG)
     call = controller.forkchoice_due()
     assert call is not None and handler.answer(call, ForkchoiceAnswer("VALID")) is None
-    return handler
-
-
-def handler_with(config: RollupConfig, found: Attributes) -> AttributesHandler:
-    """The same with these attributes as the job in hand."""
-    handler = new_handler(config)
     message = AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding)
     assert handler.offer(message) is None
     return handler

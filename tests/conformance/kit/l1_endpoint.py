@@ -1,4 +1,4 @@
-"""An L1 endpoint with a made-up chain whose hashes and roots are right: its blocks and receipts in JSON."""
+"""An L1 endpoint with a made-up chain whose hashes and roots are correct: its blocks and receipts in JSON."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, b"\xde" * 20, SYSTEM_CONFIG_CONTRACT)
 GAS = 100_000
 
 
-class Transaction(NamedTuple):
+class EndpointTransaction(NamedTuple):
     """A transaction's bytes and what it did."""
 
     raw: bytes
@@ -35,11 +35,11 @@ class Transaction(NamedTuple):
     succeeded: bool = True
 
 
-class Block(NamedTuple):
+class EndpointBlock(NamedTuple):
     """A block of the endpoint."""
 
     header: Header
-    transactions: tuple[Transaction, ...]
+    transactions: tuple[EndpointTransaction, ...]
     receipts: tuple[bytes, ...]
 
     @property
@@ -56,14 +56,14 @@ def config_event(batcher: bytes = b"\xbb" * 20) -> Log:
     return batcher_update(batcher)
 
 
-class Endpoint:
+class L1Endpoint:
     """Blocks from `FIRST_L1` on, and the methods that give them."""
 
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[EndpointBlock] = []
         self.add()
 
-    def add(self, *transactions: Transaction, branch: int = 0) -> Block:
+    def add(self, *transactions: EndpointTransaction, branch: int = 0) -> EndpointBlock:
         """Another block."""
         number = FIRST_L1 + len(self.blocks)
         receipts = tuple(_receipt(each, GAS * place) for place, each in enumerate(transactions, start=1))
@@ -88,7 +88,7 @@ class Endpoint:
             nonce=bytes(8),
             base_fee=7,
         )
-        self.blocks.append(Block(header, transactions, receipts))
+        self.blocks.append(EndpointBlock(header, transactions, receipts))
         return self.blocks[-1]
 
     def replace(self, depth: int, length: int) -> None:
@@ -133,8 +133,8 @@ class Endpoint:
 
         def by_number(number: str, full: bool) -> Any:
             last = FIRST_L1 + len(self.blocks) - 1
-            wanted = last if number == "latest" else FIRST_L1 if number in ("safe", "finalized") else int(number, 16)
-            return self.block(wanted) if FIRST_L1 <= wanted <= last else None
+            requested = last if number == "latest" else FIRST_L1 if number in ("safe", "finalized") else int(number, 16)
+            return self.block(requested) if FIRST_L1 <= requested <= last else None
 
         return {
             "eth_chainId": lambda: hex(L1_CHAIN_ID),
@@ -147,7 +147,7 @@ def _answer(result: Any) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
-def _receipt(transaction: Transaction, cumulative_gas: int) -> bytes:
+def _receipt(transaction: EndpointTransaction, cumulative_gas: int) -> bytes:
     kind = transaction.raw[0] if transaction.raw[0] < 0x80 else 0
     logs = [[log.address, list(log.topics), log.data] for log in transaction.logs]
     bloom = _bloom(transaction.logs).to_bytes(256, "big")

@@ -65,7 +65,7 @@ def signed(
     prefix = b"" if kind == LEGACY else bytes((kind,))
     parity, r, s = change(_sign(keccak256(prefix + rlp.encode([*fields, *protection])), secret))
     v = parity if kind != LEGACY else parity + (35 + 2 * chain_id if protected else 27)
-    return prefix + rlp.encode([*fields, v, r, s])
+    return prefix + bytes(rlp.encode([*fields, v, r, s]))
 
 
 def _sign(digest: Hash, secret: bytes) -> Signature:
