@@ -133,6 +133,8 @@ class ReplayStage:
         elif isinstance(message, Drops):
             self._need_hash(message)
         else:
+            if self._status is None or message.current_l1 != self._status.current_l1:
+                self._moved_at = time.monotonic()
             self._status = message
             self._l1_used_up = message.idle and message.reset == RESET and self._derived is None
         if isinstance(message, DerivationStatus) and self._l1_used_up:

@@ -166,11 +166,15 @@ def test_one_node_is_killed_and_another_partitioned(net: Devnet, late: LateNode)
 
 def test_the_doctor_finds_no_problem(net: Devnet, module_leftovers: Leftovers) -> None:
     for name in net.nodes:
-        words = ("p2p", "doctor", "--rpc", net.node(name)["rpc"])
+        url = net.node(name)["rpc"]
+        net.wait(lambda url=url: call(url, "opp2p_peerStats")["blocksTopicV4"] >= 1, f"a peer of {name} on the topic")  # type: ignore[misc]
+        words = ("p2p", "doctor", "--rpc", url)
         with Program(module_leftovers, "rollup_node.node", *words) as doctor:
             ended = doctor.wait_for_exit()
         assert ended.code == 0 and "fault" not in ended.out, ended
-        assert "blocks were published" in ended.out if name == "sequencer" else "blocks from peers, the last" in ended.out
+        assert (
+            "blocks were published" in ended.out if name == "sequencer" else "blocks from peers, the last" in ended.out
+        )
 
 
 def test_a_stopped_p2p_process_is_restarted(net: Devnet) -> None:

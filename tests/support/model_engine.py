@@ -48,9 +48,9 @@ class ModelEngine:
             head = payload.parent_hash
 
     def lose(self, head: int) -> None:
-        """A restart that comes back at an earlier block, without those above it and without builds."""
+        """A restart that comes back at an earlier block, without builds and all blocks above it, canonical or not."""
         canonical = self.canonical()
-        self.lost |= {payload.block_hash for number, payload in canonical.items() if number > head}
+        self.lost |= {payload.block_hash for payload in self.chain.payloads.values() if payload.block_number > head}
         self.head = canonical[head].block_hash if head else self.chain.genesis.hash
         self.builds.clear()
 
