@@ -63,7 +63,7 @@ def test_l1_that_ends_before_the_block(recorded: str, shared_data: Path) -> None
     done = _explain(recorded, shared_data, "--to-l2", "16491251", "--json")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) > 5, "what was dropped is listed all the same"
-    assert "nothing is derived after block 16491249: L1 is used up at block 6582952" in done.stderr.splitlines()[-1]
+    assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.stderr.splitlines()[-1]
 
 
 # --- a running node ------------------------------------------------------------------------------------------------
