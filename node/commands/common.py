@@ -69,7 +69,7 @@ class Outputs(NamedTuple):
 
     @classmethod
     def open(cls) -> "Outputs":
-        """Duplicates of standard output and error, for the process that does the work."""
+        """Duplicates of standard output and error, for the process of the command."""
         return cls(os.dup(1), os.dup(2))
 
 

@@ -159,7 +159,7 @@ class DecodingOutput:
         self._error_counts: Counter[str] = Counter()
 
     def write(self, outcome: DecoderOutput) -> None:
-        """Writes a batch or a trouble; of very many troubles by one rule only the first."""
+        """Writes a batch or a failure; only the first failures by each rule."""
         if isinstance(outcome, FoundBatch):
             self._batch(outcome)
             return
@@ -168,7 +168,7 @@ class DecodingOutput:
             self.error(f"{outcome.position}: {outcome.text}")
 
     def finish(self) -> None:
-        """Says how many troubles were left out."""
+        """Reports how many failures were left out."""
         for rule, count in self._error_counts.items():
             if count > MAX_SHOWN_PER_RULE:
                 self.error(f"{count - MAX_SHOWN_PER_RULE} more like this [{rule}]")

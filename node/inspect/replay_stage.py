@@ -150,7 +150,7 @@ class ReplayStage:
             self._problem = f"L1: {message.problems[0]}"
 
     def _check_parent_hash(self, drops: Drops) -> None:
-        """Ends the run if a batch was dropped only because the hash of the safe head, which the source lacks, is unknown."""
+        """Ends the run if a batch was dropped for the hash of the safe head because the source lacks that block."""
         result = self._last_result
         if result is None or result.safe_head.hash != UNKNOWN_HASH or not drops.latest:
             return

@@ -1,4 +1,4 @@
-"""js-libp2p nodes with gossipsub and the sync protocol, beside p2p stages of whole nodes of our own."""
+"""js-libp2p nodes with gossipsub and the sync protocol, beside whole p2p stages of our own."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class JsGossipPeer:
             await self.js.call("join", topic=topic)
 
     async def dial(self, node: P2pNode) -> None:
-        """Connects to a node of ours."""
+        """Connects to one of our nodes."""
         await self.js.call("dial", address=node.address)
 
     async def publish(self, topic: str, message: bytes) -> set[str]:
@@ -48,7 +48,7 @@ class JsGossipPeer:
         return [each for event in events for each in event[part]]
 
     async def wait_for_rpc(self, part: str, wanted: Callable[[Any], object]) -> Any:
-        """An entry of a part of an RPC, once one is as wanted."""
+        """Waits for an entry of a part of an RPC for which `wanted` holds."""
         event = await self.js.event("rpc", lambda event: any(map(wanted, event[part])))
         return next(each for each in event[part] if wanted(each))
 
@@ -63,7 +63,7 @@ class JsGossipPeer:
     async def wait_for_state(
         self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
     ) -> None:
-        """Waits until its state is as wanted."""
+        """Waits until `wanted` holds for its state."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)

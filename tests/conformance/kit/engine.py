@@ -1,4 +1,4 @@
-"""The engine side: attributes as the block that an engine would seal, and the driver that brings them in."""
+"""The engine side: the block that an engine would seal from attributes, and an engine driver that processes them."""
 
 from rollup_node.stages.derivation.pipeline.outputs import AttributesWithParent
 from rollup_node.stages.engine.api.engine_api import ForkchoiceAnswer
@@ -43,7 +43,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
 
 
 def driver_with(config: RollupConfig, found: AttributesWithParent) -> Driver:
-    """A driver whose engine knows genesis only, with these attributes as the job in hand."""
+    """A driver whose engine knows genesis only, with these attributes as its current job."""
     driver = Driver(config)
     driver.start(1, Heads(GENESIS, GENESIS, GENESIS, GENESIS), SYSTEM_CONFIG)
     call = driver.settle()
