@@ -18,7 +18,7 @@ class StartRequest(Message, frozen=True, tag="StartRequest"):
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     """Where to begin: the base L1 block and its system config [RS1], and the safe head with the system config that its
-    own block carries (attributes-rules 3.4). `reset` numbers the starts and rises with each."""
+    own block carries [SYS27]. `reset` numbers the starts and rises with each."""
 
     reset: int
     safe_head: L2BlockRef
@@ -45,7 +45,7 @@ class AttributesOutcome(StrEnum):
     ACCEPTED = "accepted"
     """A block with these attributes is in the chain."""
     REPLACED_BY_DEPOSITS = "replaced by deposits"
-    """The payload was invalid; its deposits-only version is in the chain (attributes-rules 4.5)."""
+    """The payload was invalid; its deposits-only version is in the chain [ATT34 to ATT40]."""
     REFUSED = "refused"
     """The attributes were dropped."""
 
