@@ -55,7 +55,7 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
 
 
 @case("full_epoch_missing")
-def new_block_with_an_epoch_that_was_given_up() -> None:
+def new_block_with_an_epoch_before_the_window() -> None:
     """The window begins at the next epoch already, the safe head has the old one."""
     checks = BatchCheckHarness(FORKS, first=1, last=2, times={1: 2, 2: 4})
     assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == dropped(SpanBlockEpochUnknown)

@@ -194,7 +194,7 @@ def one_that_was_not_requested(beacon: BeaconHarness) -> None:
     found = beacon.ask(beacon.refs[:1], beacon.blobs[1:2])
     assert isinstance(found, BlobsUnavailable)
     assert not found.not_found
-    assert "which was not asked for" in found.error
+    assert "which was not requested" in found.error
 
 
 @case("src_no_beacon")

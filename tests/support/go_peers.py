@@ -181,10 +181,10 @@ class GoPeer:
     async def collect(self, topic: str) -> None:
         """Joins a topic and appends its messages to `received`, until the daemon ends."""
         wanted = protobuf.varint_field(1, _PUBSUB_SUBSCRIBE) + protobuf.bytes_field(2, topic)
-        heard = await self._open(_PUBSUB, 8, wanted)
+        stream = await self._open(_PUBSUB, 8, wanted)
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
-                self.received.append((await _read_message(heard.reader)).bytes_value(2) or b"")
+                self.received.append((await _read_message(stream.reader)).bytes_value(2) or b"")
 
     async def _call(self, kind: int, field: int = 0, part: bytes | None = None) -> Fields:
         conversation = await self._open(kind, field, part)

@@ -47,10 +47,10 @@ class JsGossipPeer:
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
         return [each for event in events for each in event[part]]
 
-    async def wait_for_rpc(self, part: str, wanted: Callable[[Any], object]) -> Any:
-        """Waits for an entry of a part of an RPC for which `wanted` holds."""
-        event = await self.js.event("rpc", lambda event: any(map(wanted, event[part])))
-        return next(each for each in event[part] if wanted(each))
+    async def wait_for_rpc(self, part: str, matches: Callable[[Any], object]) -> Any:
+        """Waits for an entry of a part of an RPC for which `matches` holds."""
+        event = await self.js.event("rpc", lambda event: any(map(matches, event[part])))
+        return next(each for each in event[part] if matches(each))
 
     def copies(self, message_id: bytes, peer: str | None = None) -> int:
         """How often peers, or one of them, have sent a message."""
@@ -63,7 +63,7 @@ class JsGossipPeer:
     async def wait_for_state(
         self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
     ) -> None:
-        """Waits until `wanted` holds for its state."""
+        """Waits until `condition` holds for its state."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)

@@ -18,7 +18,7 @@ class ProcessClient:
         self._client = bus.connect(channel, self._on_response)
 
     async def request(self, new_request: Callable[[int], Any]) -> Any:
-        """The response to the message that `new_request` returns for an id. Waits without a limit of its own."""
+        """The response to the message that `new_request` returns for an id. Waits without a timeout."""
         self._last_id += 1
         message = new_request(self._last_id)
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

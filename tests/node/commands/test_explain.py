@@ -146,7 +146,7 @@ def test_of_another_server(answer: dict[str, Any], capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "give --rpc URL to ask a running node, or --from-l2 N"),
+        ([], "give --rpc URL of a running node, or --from-l2 N"),
         (["--from-l2", "5", "--l2", "http://127.0.0.1:1"], "give the end: --to-l2 M or --to-l1 L"),
         (["--from-l2", "5", "--to-l2", "5", "--l2", "http://127.0.0.1:1"], "--to-l2 5 is not after --from-l2 5"),
         (["--from-l2", "5", "--to-l2", "6"], "give the L2 source"),

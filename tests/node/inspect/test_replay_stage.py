@@ -1,4 +1,4 @@
-"""A replay gives up after a time in which neither an L1 block was read nor an L2 block derived."""
+"""A replay fails after a time in which neither an L1 block was read nor an L2 block derived."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.chain_fixture import ChainFixture
 
 
 class ManualClock:
-    """Takes the place of the module `time`; a test moves it."""
+    """Replaces the module `time`; the test moves it."""
 
     now = 1000.0
 

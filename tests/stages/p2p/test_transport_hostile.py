@@ -31,19 +31,19 @@ from tests.support.p2p_raw import (
     tcp_connection,
 )
 
-GREETING = encode_line(HEADER)
+MULTISTREAM_HEADER = encode_line(HEADER)
 STRANGER = NetworkIdentity(b"\x63" * 32).peer_id
-NOISE = GREETING + encode_line("/noise")
+NOISE = MULTISTREAM_HEADER + encode_line("/noise")
 GARBAGE = [
     b"",
     b"\x00",
     os.urandom(300),
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + os.urandom(100),
-    GREETING,
-    GREETING[:7],
-    GREETING + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-    GREETING + encode_line("/tls/1.0.0") * 100,
+    MULTISTREAM_HEADER,
+    MULTISTREAM_HEADER[:7],
+    MULTISTREAM_HEADER + b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    MULTISTREAM_HEADER + encode_line("/tls/1.0.0") * 100,
     NOISE,
     NOISE + b"\xff\xff" + os.urandom(70_000),
     NOISE + b"\x00\x00" * 50,
