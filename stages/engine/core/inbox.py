@@ -58,7 +58,7 @@ class Inbox:
         if message.head is not None:
             state.production.window.note_head(message.head)
         finalized = message.finalized
-        if finalized is not None and not state.finality.note_finalized_l1(finalized):
+        if not state.finality.note_finalized_l1(finalized) and finalized is not None:
             state.do(act.L1FinalityRegressed(finalized))
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:

@@ -63,8 +63,12 @@ class Finality:
         self.safe.append(entry)
         del self.safe[: -self.lookback]
 
-    def note_finalized_l1(self, head: L1BlockRef) -> bool:
-        """L1's finalized head moved; False if it is lower than before, which is ignored [FIN6]."""
+    def note_finalized_l1(self, head: L1BlockRef | None) -> bool:
+        """L1's finalized head moved; False if it is lower than before, which is ignored [FIN6]. None: the l1 process
+        has none (it was started again) or dropped it as disproved, so that any may follow [FIN9]."""
+        if head is None:
+            self.finalized_l1, self.due, self.checked = None, False, ()
+            return True
         if self.finalized_l1 is not None and head.number < self.finalized_l1.number:
             return False
         if head != self.finalized_l1:
@@ -97,6 +101,9 @@ class Finality:
             return
         for ref, what in ((self.finalized_l1, "finalized L1 block"), (candidate.l1, "block derived from")):
             if ref.number == need.number and ref.hash != found.hash:
+                if ref == self.finalized_l1:
+                    # It must not outlive its disproof, or every start would end here [FIN9].
+                    self.note_finalized_l1(None)
                 raise ResetError(f"the {what} {ref} is not canonical: L1 has {found}")
             if ref.number == need.number:
                 self.checked = (*self.checked, ref)

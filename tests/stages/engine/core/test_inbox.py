@@ -36,6 +36,14 @@ def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixtu
     assert harness.done(L1FinalityRegressed) == [L1FinalityRegressed(chain.l1_ref(102))]
 
 
+def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> None:
+    harness = CoreHarness(chain)
+    harness.move_l1(105, 103)
+    harness.move_l1(105, None)
+    harness.move_l1(105, 102)
+    assert harness.done(L1FinalityRegressed) == []
+
+
 def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
     harness = CoreHarness(chain)
     payload = chain.payloads[chain.build(1)[1].hash]

@@ -74,6 +74,28 @@ def test_a_signal_that_goes_back_is_refused(chain: ChainFixture) -> None:
     assert finality.finalized_l1 == chain.l1_ref(104)
 
 
+def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    assert finality.note_finalized_l1(chain.l1_ref(2047))
+    assert finality.note_finalized_l1(None)
+    finality.note_idle(chain.l1_ref(110))
+    assert finality.next(refs[0]) is None
+    assert finality.note_finalized_l1(chain.l1_ref(104))
+    assert run(finality, chain, refs[0]) == Finalize(refs[8])
+
+
+def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFixture) -> None:
+    finality, refs = filled(chain)
+    foreign = msgspec.structs.replace(chain.l1_ref(104), hash=b"\x66" * 32)
+    finality.note_finalized_l1(foreign)
+    with pytest.raises(ResetError, match="finalized L1 block"):
+        finality.add_canonical(NeedCanonicalL1(104), chain.l1_ref(104))
+    finality.note_idle(chain.l1_ref(110))
+    assert finality.next(refs[0]) is None
+    assert finality.note_finalized_l1(chain.l1_ref(103)), "a lower one may follow"
+    assert run(finality, chain, refs[0]) == Finalize(refs[6])
+
+
 def test_tries_again_when_idle_but_not_too_often(chain: ChainFixture) -> None:
     refs = chain.build(4)
     finality = Finality(chain.rollup, delay=10)
