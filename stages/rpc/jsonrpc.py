@@ -1,5 +1,5 @@
-"""JSON-RPC 2.0 as go-ethereum's server speaks it: request objects out of a body, response objects, and errors
-[RPC7, RPC11 to RPC18]."""
+"""JSON-RPC 2.0 as go-ethereum's server implements it: parsing of request objects, response objects, and errors [RPC7,
+RPC11 to RPC18]."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The rpc stage with buses in the place of the other processes, and an HTTP client."""
+"""The rpc stage with the buses of the other processes, and an HTTP client."""
 
 import asyncio
 import io

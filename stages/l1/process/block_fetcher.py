@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.types import L1Block
 
 
 class FetchResult(NamedTuple):
-    """What a fetch came to: a block, an error, or neither if L1 has no such block."""
+    """The result of a fetch: a block, an error, or neither if L1 has no such block."""
 
     fetch: Fetch
     block: L1Block | None

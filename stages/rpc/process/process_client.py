@@ -22,7 +22,7 @@ class ProcessClient:
         self._client = bus.connect(channel, self._on_response)
 
     async def request(self, new_request: Callable[[int], Any]) -> Any:
-        """The response to the message that `new_request` returns for an id. Waits without a limit of its own."""
+        """The response to the message that `new_request` returns for an id. Waits without a timeout."""
         async with self._free:
             return await self._request(new_request)
 
