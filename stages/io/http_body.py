@@ -26,21 +26,20 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     """The decompressed body of at most `limit` bytes. The session must have `auto_decompress` off, since aiohttp
     decompresses all it has received at once. Raises BodyTooLargeError, BodyEncodingError."""
     inflater = _inflater(response.headers.get("Content-Encoding", ""))
-    parts: list[bytes] = []
-    size = 0
+    # One buffer that grows: thousands of small parts would leave holes in the heap.
+    body = bytearray()
     async for received in response.content.iter_any():
         for part in (received,) if inflater is None else _inflated(inflater, received, limit):
-            size += len(part)
-            if size > limit:
+            if len(body) + len(part) > limit:
                 response.close()
                 raise BodyTooLargeError(limit)
-            parts.append(part)
+            body += part
             # One received chunk may decompress to a thousand times its size.
             if inflater is not None:
                 await asyncio.sleep(0)
-    if inflater is not None and parts and not inflater.eof:
+    if inflater is not None and body and not inflater.eof:
         raise BodyEncodingError("the compressed answer is incomplete")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return bytes(body)
 
 
 def _inflater(encoding: str) -> "zlib._Decompress | None":

@@ -68,8 +68,10 @@ def attack_l1(scenario: Callable[[AttackedStage, HostileL1], Awaitable[None]], l
             values = {"poll_interval": 0.1, "epoch_poll_interval": 0.2, "timeout": 10.0, **options}
             async with attacked_stage("l1", L1Config(urls, rollup, **values)) as stage:
                 began = time.monotonic()
-                await scenario(stage, l1)
-                assert stage.is_alive and "Traceback" not in stage.log
+                try:
+                    await scenario(stage, l1)
+                finally:
+                    assert stage.is_alive and "Traceback" not in stage.log
                 assert stage.peak_megabytes < MAX_MEGABYTES
                 hours = max(time.monotonic() - began, 60) / 3600
                 assert len(stage.log) < MAX_LOG_BYTES_AN_HOUR * hours, stage.log[:3000]

@@ -57,6 +57,7 @@ def test_path_and_key_of_the_url_are_kept() -> None:
 
 
 def test_responses_are_limited_and_errors_do_not_show_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "ORDINARY_BODY", 500)
     monkeypatch.setattr(client, "MAX_BODY", 1000)
 
     async def handler(request: web.Request) -> web.Response:
