@@ -34,7 +34,7 @@ class HeadPoller:
 
     A block that does not link to the known heads may come from another chain behind the same URL: then the endpoint is
     asked for its chain id and for the block at the height of the finalized one. A finalized block that the chain
-    disproves again and again is dropped [LHD20]."""
+    disproves again and again is dropped [LHD23]."""
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def test_safe_and_finalized_block() -> None:
 
 
 def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls() -> None:
-    """[LHD20]"""
+    """[LHD23]"""
     chain = FakeL1Chain(10)
 
     async def scenario(polled: PolledHeads) -> None:
@@ -110,7 +110,7 @@ def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_afte
 
 
 def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
-    """[LHD20]"""
+    """[LHD23]"""
     chain = FakeL1Chain(40)
 
     async def scenario(polled: PolledHeads) -> None:
@@ -129,7 +129,7 @@ def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree
 
 @pytest.mark.parametrize("is_fresh", [True, False])
 def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) -> None:
-    """[LHD20]"""
+    """[LHD23]"""
     age = 0 if is_fresh else 86_400
     higher, chain = FakeL1Chain(60), FakeL1Chain(20, int(time.time()) - 19 * BLOCK_TIME - age)
     served = [higher]
@@ -178,7 +178,7 @@ def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
 
 @pytest.mark.parametrize("label", ["safe", "finalized"])
 def test_a_label_above_the_head_is_refused(label: str) -> None:
-    """[LHD20]"""
+    """[LHD23]"""
     chain, longer = FakeL1Chain(10), FakeL1Chain(30)
 
     def block_by_number(number: str, full: bool) -> Any:
